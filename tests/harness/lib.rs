@@ -1,0 +1,1 @@
+//! The harness that every end-to-end test shares.
