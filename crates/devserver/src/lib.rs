@@ -1,2 +1,21 @@
-//! A RateLimitly-compatible development server, for trying and testing; it is not the RateLimitly service.
+//! A RateLimitly-compatible development server, for trying and testing. **It is not the RateLimitly service.**
+//!
+//! N servers that share one set of buckets, trackers and remembered requests, their DNS zone, faults that can be set at
+//! start and at run time, and a stream of events. Used by the binary `ratelimitly-devserver` and by the end-to-end
+//! tests; never by the module.
 #![forbid(unsafe_code)]
+
+pub mod command;
+pub mod config;
+mod devserver;
+pub mod event;
+
+pub use command::{
+    Command, CommandError, DnsFault, DnsFaultKind, Fault, FaultKind, Lost, Member, Order, Reply, Servers,
+};
+pub use config::Config;
+pub use devserver::{DevServer, ServerInfo};
+pub use event::{Event, Fate, Kind, Verdict};
+
+/// What the server says about itself at start.
+pub const NOTICE: &str = "ratelimitly-devserver is a development server for trying and testing. It is not the RateLimitly service: its limits hold only inside this process.";
