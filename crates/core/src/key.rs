@@ -1,5 +1,23 @@
-//! The API key: Bech32 text, its payload and quotas (wire.md, "API key"). The secret lives here and nowhere else in
-//! clear; it is wiped on drop and no `Debug` output shows it.
+//! The API key: Bech32 text, its payload and quotas (wire.md, "API key").
+//!
+//! Called by the configuration (once per key), the development server and [`crate::wire::Auth`]. The secret lives
+//! in one heap place that clones share; it is wiped when the last of them goes. No error and no `Debug` output
+//! ever carries the text or the secret.
+
+use bech32::primitives::decode::{
+    CharError, CheckedHrpstring, CheckedHrpstringError, UncheckedHrpstringError,
+};
+use bech32::{Bech32, Hrp};
+use std::fmt;
+use std::sync::Arc;
+use zeroize::{Zeroize, Zeroizing};
+
+/// The only payload format there is.
+const FORMAT_VERSION: u8 = 1;
+/// Version, key id, secret, quota word.
+const PAYLOAD_LEN: usize = 1 + 8 + 32 + 4;
+/// 5-bit characters of a payload; it divides evenly, so a right key has no padding at all.
+const PAYLOAD_CHARS: usize = PAYLOAD_LEN * 8 / 5;
 
 /// How datagrams of a key are authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -8,6 +26,16 @@ pub enum KeyKind {
     Aes,
     /// `rl-cookie`: a 32-byte cookie, the PDU in clear.
     Cookie,
+}
+
+impl KeyKind {
+    /// The kind's human-readable part in a key's text.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            KeyKind::Aes => "rl-aes",
+            KeyKind::Cookie => "rl-cookie",
+        }
+    }
 }
 
 /// What the key's quota word grants, decoded.
@@ -34,14 +62,31 @@ pub enum KeyError {
     /// Not Bech32 (mixed case, foreign character, checksum, padding …).
     #[error("invalid bech32: {0}")]
     Bech32(&'static str),
-    // + Kind (rl-none, rl-secret, others), Length, Version(u8), Quotas(&'static str)
+    /// Bech32 of a kind that is not served: `rl-none`, `rl-secret`, or another that stays unnamed.
+    #[error("unsupported API key kind ({0}), must be rl-aes or rl-cookie")]
+    Kind(&'static str),
+    /// The payload has this many bytes; so do keys of the retired formats without a version.
+    #[error("invalid bech32: payload has {0} bytes, an API key has {PAYLOAD_LEN}")]
+    Length(usize),
+    /// The payload's format version.
+    #[error("unknown API key format version {0}, must be {FORMAT_VERSION}")]
+    Version(u8),
+    /// A quota that the quota word must not hold, or that it cannot express.
+    #[error("invalid API key quotas: {0}")]
+    Quotas(&'static str),
 }
 
 /// A decoded API key. `Debug` shows kind and key id only.
 #[derive(Clone)]
 pub struct ApiKey {
-    _private: (),
+    kind: KeyKind,
+    key_id: u64,
+    quotas: Quotas,
+    secret: Secret,
 }
+
+/// The one place of a secret. Shared rather than copied, so that moving or cloning a key leaves nothing behind.
+pub(crate) type Secret = Arc<Zeroizing<[u8; 32]>>;
 
 impl ApiKey {
     /// Decodes the text form.
@@ -49,36 +94,173 @@ impl ApiKey {
     /// # Errors
     /// Every departure from wire.md's description, each with its own variant.
     pub fn parse(text: &str) -> Result<ApiKey, KeyError> {
-        let _ = text;
-        todo!()
+        let checked = CheckedHrpstring::new::<Bech32>(text).map_err(bech32_error)?;
+        let kind = kind_of(text)?;
+        let payload = payload_of(&checked)?;
+        let (&[version], rest) = take(payload.as_slice());
+        let (key_id, rest) = take::<8>(rest);
+        let (secret, rest) = take::<32>(rest);
+        let (quota_word, _) = take::<4>(rest);
+        if version != FORMAT_VERSION {
+            return Err(KeyError::Version(version));
+        }
+        let quotas = Quotas::from_word(u32::from_le_bytes(*quota_word))?;
+        Ok(ApiKey { kind, key_id: u64::from_le_bytes(*key_id), quotas, secret: place(secret) })
     }
 
     /// Builds a key of its parts (for the development server's `keygen` and tests).
     ///
     /// # Errors
     /// `KeyError::Quotas` where a quota cannot be expressed in the quota word.
-    pub fn new(kind: KeyKind, key_id: u64, secret: [u8; 32], quotas: Quotas) -> Result<ApiKey, KeyError> {
-        let _ = (kind, key_id, secret, quotas);
-        todo!()
+    pub fn new(kind: KeyKind, key_id: u64, mut secret: [u8; 32], quotas: Quotas) -> Result<ApiKey, KeyError> {
+        let placed = place(&secret);
+        secret.zeroize();
+        quotas.to_word()?;
+        Ok(ApiKey { kind, key_id, quotas, secret: placed })
     }
 
     /// The text form, lower case. It contains the secret.
     pub fn encode(&self) -> String {
-        todo!()
+        let mut payload = Zeroizing::new(Vec::with_capacity(PAYLOAD_LEN));
+        payload.push(FORMAT_VERSION);
+        payload.extend_from_slice(&self.key_id.to_le_bytes());
+        payload.extend_from_slice(self.secret.as_slice());
+        let word = self.quotas.to_word().expect("checked when the key was made");
+        payload.extend_from_slice(&word.to_le_bytes());
+        let prefix = Hrp::parse_unchecked(self.kind.prefix());
+        bech32::encode_lower::<Bech32>(prefix, &payload).expect("88 characters are within Bech32's 1023")
     }
 
     /// The key's kind.
     pub fn kind(&self) -> KeyKind {
-        todo!()
+        self.kind
     }
 
     /// The key's id.
     pub fn key_id(&self) -> u64 {
-        todo!()
+        self.key_id
     }
 
     /// The key's quotas.
     pub fn quotas(&self) -> &Quotas {
-        todo!()
+        &self.quotas
     }
+
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiKey")
+            .field("kind", &self.kind)
+            .field("key_id", &self.key_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Copies the secret straight to its heap place, which a `Zeroizing` built first and moved there would not do.
+fn place(secret: &[u8; 32]) -> Secret {
+    let mut placed = Secret::new(Zeroizing::new([0; 32]));
+    if let Some(bytes) = Arc::get_mut(&mut placed) {
+        bytes.copy_from_slice(secret);
+    }
+    placed
+}
+
+fn kind_of(text: &str) -> Result<KeyKind, KeyError> {
+    let prefix = text.rsplit_once('1').map_or("", |(prefix, _)| prefix);
+    let is = |name: &str| prefix.eq_ignore_ascii_case(name);
+    match () {
+        () if is("rl-aes") => Ok(KeyKind::Aes),
+        () if is("rl-cookie") => Ok(KeyKind::Cookie),
+        () if is("rl-none") => Err(KeyError::Kind("rl-none")),
+        () if is("rl-secret") => Err(KeyError::Kind("rl-secret")),
+        () => Err(KeyError::Kind("unknown")),
+    }
+}
+
+fn payload_of(checked: &CheckedHrpstring<'_>) -> Result<Zeroizing<[u8; PAYLOAD_LEN]>, KeyError> {
+    let chars = checked.data_part_ascii_no_checksum().len();
+    if chars * 5 % 8 > 4 {
+        return Err(KeyError::Bech32("more than 4 padding bits"));
+    }
+    // Only now a length can be told; every other one than the right one may have padding, which then is moot.
+    if chars != PAYLOAD_CHARS {
+        return Err(KeyError::Length(chars * 5 / 8));
+    }
+    let mut payload = Zeroizing::new([0; PAYLOAD_LEN]);
+    for (slot, byte) in payload.iter_mut().zip(checked.byte_iter()) {
+        *slot = byte;
+    }
+    Ok(payload)
+}
+
+/// The next field of a payload, whose length was checked before.
+fn take<const LEN: usize>(bytes: &[u8]) -> (&[u8; LEN], &[u8]) {
+    bytes.split_first_chunk().expect("the fields add up to PAYLOAD_LEN")
+}
+
+fn bech32_error(error: CheckedHrpstringError) -> KeyError {
+    KeyError::Bech32(match error {
+        CheckedHrpstringError::Parse(UncheckedHrpstringError::Char(char_error)) => match char_error {
+            CharError::MissingSeparator => "no separator",
+            CharError::NothingAfterSeparator => "nothing after the separator",
+            CharError::MixedCase => "mixed case",
+            _ => "foreign character",
+        },
+        CheckedHrpstringError::Checksum(_) => "checksum does not match",
+        _ => "malformed prefix",
+    })
+}
+
+impl Quotas {
+    /// Decodes the quota word.
+    fn from_word(word: u32) -> Result<Quotas, KeyError> {
+        let field = |shift: u32, bits: u32| word >> shift & ((1 << bits) - 1);
+        let (buckets, services, labels, samples) = (field(0, 5), field(5, 5), field(10, 5), field(15, 4));
+        let (dedup, window) = (field(19, 8), field(27, 5));
+        if buckets > 24 {
+            return Err(KeyError::Quotas("rate buckets above 2^24"));
+        }
+        if services > 24 {
+            return Err(KeyError::Quotas("latency services above 2^24"));
+        }
+        if !(1..=200).contains(&dedup) {
+            return Err(KeyError::Quotas("deduplication TTL outside 10..=2000 ms"));
+        }
+        Ok(Quotas {
+            rate_buckets_max: 1 << buckets,
+            latency_services_max: 1 << services,
+            metrics_labels_max: 1 << labels,
+            latency_buffer_size_max: 1 << samples,
+            dedup_ttl_ms_max: dedup * 10,
+            rate_window_size_ms_max: if window == 31 { u32::MAX } else { 1 << window },
+        })
+    }
+
+    /// Encodes the quota word.
+    fn to_word(self) -> Result<u32, KeyError> {
+        let buckets = exponent(self.rate_buckets_max, 24, "rate buckets are no power of two up to 2^24")?;
+        let services =
+            exponent(self.latency_services_max, 24, "latency services are no power of two up to 2^24")?;
+        let labels = exponent(self.metrics_labels_max, 31, "metrics labels are no power of two")?;
+        let samples =
+            exponent(self.latency_buffer_size_max, 15, "latency buffer size is no power of two up to 2^15")?;
+        let window = match self.rate_window_size_ms_max {
+            u32::MAX => 31,
+            ms => exponent(ms, 30, "rate window is neither a power of two up to 2^30 ms nor 4294967295 ms")?,
+        };
+        let dedup = self.dedup_ttl_ms_max;
+        if !(10..=2000).contains(&dedup) || !dedup.is_multiple_of(10) {
+            return Err(KeyError::Quotas("deduplication TTL is not in 10..=2000 ms in steps of 10"));
+        }
+        Ok(buckets | services << 5 | labels << 10 | samples << 15 | (dedup / 10) << 19 | window << 27)
+    }
+}
+
+fn exponent(quota: u32, most: u32, complaint: &'static str) -> Result<u32, KeyError> {
+    let exponent = quota.trailing_zeros();
+    if quota.is_power_of_two() && exponent <= most { Ok(exponent) } else { Err(KeyError::Quotas(complaint)) }
 }

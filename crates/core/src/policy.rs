@@ -1,4 +1,8 @@
 //! The request policy: rounds, their lengths, the horizon (wire.md, "Request policy").
+//!
+//! Made once by the configuration, read by the client for each admission. A policy that exists is sound: every
+//! number is in range and its horizon fits the 32 bits that the wire gives it. It knows neither keys (their
+//! deduplication limit is the configuration's to check) nor clocks.
 
 /// Gaps between rounds, in policy units. Every number is at least 1, a factor at least 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,9 +10,57 @@ pub enum Schedule {
     /// Every round lasts this many units.
     Fixed(u32),
     /// Starts at `initial`, grows by `step`, stops at `maximum`.
-    Linear { initial: u32, step: u32, maximum: u32 },
+    Linear {
+        /// Units of round 0.
+        initial: u32,
+        /// Units that each next round lasts longer.
+        step: u32,
+        /// Most units a round lasts.
+        maximum: u32,
+    },
     /// Starts at `initial`, is multiplied by `factor`, stops at `maximum`.
-    Exponential { initial: u32, factor: u32, maximum: u32 },
+    Exponential {
+        /// Units of round 0.
+        initial: u32,
+        /// How many times longer each next round lasts.
+        factor: u32,
+        /// Most units a round lasts.
+        maximum: u32,
+    },
+}
+
+impl Schedule {
+    /// B(k): units that round `k` lasts.
+    fn units(self, k: u32) -> u32 {
+        match self {
+            Schedule::Fixed(gap) => gap,
+            Schedule::Linear { initial, step, maximum } => {
+                initial.saturating_add(step.saturating_mul(k)).min(maximum)
+            }
+            Schedule::Exponential { initial, factor, maximum } => {
+                initial.saturating_mul(factor.saturating_pow(k)).min(maximum)
+            }
+        }
+    }
+
+    fn check(self) -> Result<(), PolicyError> {
+        let (initial, maximum) = match self {
+            Schedule::Fixed(gap) => (gap, gap),
+            Schedule::Linear { step: 0, .. } => return Err(PolicyError::Zero("step of the replay gap")),
+            Schedule::Exponential { factor: factor @ (0 | 1), .. } => {
+                return Err(PolicyError::Factor(factor));
+            }
+            Schedule::Linear { initial, maximum, .. } => (initial, maximum),
+            Schedule::Exponential { initial, maximum, .. } => (initial, maximum),
+        };
+        if initial == 0 {
+            return Err(PolicyError::Zero("replay gap"));
+        }
+        if initial > maximum {
+            return Err(PolicyError::InitialAboveMaximum { initial, maximum });
+        }
+        Ok(())
+    }
 }
 
 /// Why a policy cannot be.
@@ -18,13 +70,31 @@ pub enum PolicyError {
     /// The horizon does not fit 32 bits of milliseconds.
     #[error("horizon does not fit 32 bits: {0} ms")]
     Horizon(u128),
-    // + zero unit, zero gap, step, factor < 2, initial above maximum
+    /// The named number is 0.
+    #[error("{0} is 0, must be at least 1")]
+    Zero(&'static str),
+    /// An exponential schedule that would not grow.
+    #[error("factor of the replay gap is {0}, must be at least 2")]
+    Factor(u32),
+    /// A schedule that would have to shrink.
+    #[error("replay gap starts at {initial}, above its maximum {maximum}")]
+    InitialAboveMaximum {
+        /// Units of round 0.
+        initial: u32,
+        /// Most units a round may last.
+        maximum: u32,
+    },
 }
 
 /// A checked policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    _private: (),
+    unit_ms: u32,
+    replays: u16,
+    schedule: Schedule,
+    final_wait_units: u32,
+    completion_delivery: bool,
+    horizon_ms: u32,
 }
 
 impl Policy {
@@ -33,8 +103,7 @@ impl Policy {
     /// # Errors
     /// Zero unit, or a horizon above 32 bits.
     pub fn standard(unit_ms: u32) -> Result<Policy, PolicyError> {
-        let _ = unit_ms;
-        todo!()
+        Policy::custom(unit_ms, 1, Schedule::Fixed(1), 1, true)
     }
 
     /// `single_round`: one send, one unit of waiting.
@@ -42,8 +111,7 @@ impl Policy {
     /// # Errors
     /// Zero unit.
     pub fn single_round(unit_ms: u32) -> Result<Policy, PolicyError> {
-        let _ = unit_ms;
-        todo!()
+        Policy::custom(unit_ms, 0, Schedule::Fixed(1), 0, false)
     }
 
     /// `custom`: everything given. `replays` N, rounds 0..=N last B(k) units each, then `final_wait_units`.
@@ -57,23 +125,44 @@ impl Policy {
         final_wait_units: u32,
         completion_delivery: bool,
     ) -> Result<Policy, PolicyError> {
-        let _ = (unit_ms, replays, schedule, final_wait_units, completion_delivery);
-        todo!()
+        if unit_ms == 0 {
+            return Err(PolicyError::Zero("policy unit"));
+        }
+        schedule.check()?;
+        // At most 65536 rounds of 32-bit lengths: the sum fits 64 bits, the product 96.
+        let rounds: u64 = (0..=u32::from(replays)).map(|k| u64::from(schedule.units(k))).sum();
+        let horizon = u128::from(unit_ms) * (u128::from(rounds) + u128::from(final_wait_units));
+        let horizon_ms = u32::try_from(horizon).map_err(|_| PolicyError::Horizon(horizon))?;
+        Ok(Policy { unit_ms, replays, schedule, final_wait_units, completion_delivery, horizon_ms })
     }
 
     /// H in milliseconds: the longest wait and the deduplication TTL on the wire.
     pub fn horizon_ms(&self) -> u32 {
-        todo!()
+        self.horizon_ms
+    }
+
+    /// U in milliseconds, at least 1.
+    pub fn unit_ms(&self) -> u32 {
+        self.unit_ms
     }
 
     /// N, the number of replays.
     pub fn replays(&self) -> u16 {
-        todo!()
+        self.replays
     }
 
     /// Length of round `k` (0..=N) in milliseconds.
     pub fn round_ms(&self, k: u32) -> u64 {
-        let _ = k;
-        todo!()
+        u64::from(self.unit_ms) * u64::from(self.schedule.units(k))
+    }
+
+    /// Length of the final receive-only interval in milliseconds; 0 where there is none.
+    pub fn final_ms(&self) -> u64 {
+        u64::from(self.unit_ms) * u64::from(self.final_wait_units)
+    }
+
+    /// Whether the datagram goes once more to silent members just before an allow or a deny is returned.
+    pub fn completion_delivery(&self) -> bool {
+        self.completion_delivery
     }
 }

@@ -1,13 +1,79 @@
 //! The wire codec, both directions (wire.md, "Datagram"): the module seals requests and opens responses, the
 //! development server opens requests and seals responses. Exact layouts, no policy, no state.
+//!
+//! This file holds the messages' plain types and sizes; `auth` seals and opens whole datagrams, `encode` writes
+//! PDUs, `view` reads them. Nothing here allocates once the caller's buffer has its capacity, and no input, however
+//! malformed, makes it panic.
+
+mod auth;
+mod encode;
+mod view;
+
+pub use auth::Auth;
+pub use view::{Pdu, RateRequestView, RateResponseView, ReportView};
 
 use crate::id::{BucketId, RequestId, TrackerId, TrackerSettings};
-use crate::key::ApiKey;
+use crate::key::KeyKind;
 
 /// Longest datagram, bytes.
 pub const MAX_DATAGRAM: usize = 1200;
 /// Longest label, bytes.
 pub const MAX_LABEL: usize = 256;
+
+const TENANT_TYPE: u16 = 0x4C52;
+const TENANT_LEN: usize = 40;
+const COOKIE_TYPE: u16 = 0x4143;
+const COOKIE_LEN: usize = 36;
+const AES_TYPE: u16 = 0x4541;
+const AES_LEN: usize = 32;
+const TLV_HEADER_LEN: usize = 4;
+const NONCE_LEN: usize = 12;
+
+const RATE_REQUEST_TYPE: u16 = 0x5452;
+const RATE_RESPONSE_TYPE: u16 = 0x5252;
+const REPORT_TYPE: u16 = 0x524C;
+const PDU_HEADER_LEN: usize = 8;
+const COUNTS_LEN: usize = 4;
+
+const GUARD_LEN: usize = 36;
+const RESOURCE_LEN: usize = 28;
+const OBSERVATION_LEN: usize = 32;
+const LABEL_TYPE: u16 = 0x4C4D;
+
+/// Bytes of a whole rate request's datagram, for a configuration that warns before the first request does.
+/// `label_len` 0 is no label. The datagram can be sent if this is at most [`MAX_DATAGRAM`].
+pub fn rate_request_size(kind: KeyKind, guards: usize, resources: usize, label_len: usize) -> usize {
+    head_len(kind) + rate_pdu_len(guards, resources, label_len)
+}
+
+/// Bytes of a whole latency report's datagram.
+pub fn report_size(kind: KeyKind, observations: usize) -> usize {
+    head_len(kind) + report_pdu_len(observations)
+}
+
+/// Bytes before the PDU.
+const fn head_len(kind: KeyKind) -> usize {
+    TENANT_LEN
+        + match kind {
+            KeyKind::Aes => AES_LEN,
+            KeyKind::Cookie => COOKIE_LEN,
+        }
+}
+
+/// Saturating: absurd counts, which cannot be sent anyway, must not wrap around into a size that can.
+const fn rate_pdu_len(guards: usize, resources: usize, label_len: usize) -> usize {
+    let blocks = guards.saturating_mul(GUARD_LEN).saturating_add(resources.saturating_mul(RESOURCE_LEN));
+    (PDU_HEADER_LEN + COUNTS_LEN).saturating_add(blocks).saturating_add(label_tlv_len(label_len))
+}
+
+const fn report_pdu_len(observations: usize) -> usize {
+    (PDU_HEADER_LEN + COUNTS_LEN).saturating_add(observations.saturating_mul(OBSERVATION_LEN))
+}
+
+/// Header, length field, label and the padding that makes the last two a multiple of 4; nothing without a label.
+const fn label_tlv_len(label_len: usize) -> usize {
+    if label_len == 0 { 0 } else { label_len.saturating_add(2 + 3) / 4 * 4 + TLV_HEADER_LEN }
+}
 
 /// The tenant TLV's fields. In a request `key_or_server_id` is the key id, in a response the server id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +93,7 @@ pub struct Tenant {
 /// # Errors
 /// Too short, wrong type, or a size outside the datagram.
 pub fn peek(datagram: &[u8]) -> Result<Tenant, DecodeError> {
-    let _ = datagram;
-    todo!()
+    view::tenant(datagram).map(|(tenant, _)| tenant)
 }
 
 /// Why a datagram is no valid message. Callers drop such datagrams silently; the name serves tests and debug logs.
@@ -41,7 +106,18 @@ pub enum DecodeError {
     /// Tag or cookie does not match.
     #[error("authentication failed")]
     Authentication,
-    // + Type(u16), Size, AuthKind, …
+    /// A TLV or PDU type that does not belong where it stands.
+    #[error("unexpected type {0:#06x}")]
+    Type(u16),
+    /// A size field that its type does not allow.
+    #[error("invalid size field {0}")]
+    Size(u16),
+    /// Authenticated in the other kind's way than the key's.
+    #[error("auth kind is not the key's")]
+    AuthKind,
+    /// A rate request's label does not fill its TLV, or is longer than [`MAX_LABEL`].
+    #[error("malformed label")]
+    Label,
 }
 
 /// Why a message cannot be built.
@@ -54,6 +130,9 @@ pub enum EncodeError {
     /// The label is longer than 256 bytes.
     #[error("label has {0} bytes, at most {MAX_LABEL} are allowed")]
     LabelTooLong(usize),
+    /// The cipher refused, which no datagram of a legal size makes it do.
+    #[error("cipher refused to seal")]
+    Cipher,
 }
 
 /// A resource block of a rate request.
@@ -113,6 +192,13 @@ pub struct GuardAnswer {
     pub current_latency_ms: u32,
 }
 
+impl GuardAnswer {
+    /// Whether the current latency is strictly below the threshold.
+    pub fn passes(&self) -> bool {
+        self.current_latency_ms < self.guard.threshold_ms
+    }
+}
+
 /// A response's resource block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceAnswer {
@@ -124,146 +210,4 @@ pub struct ResourceAnswer {
     pub actual_rate: u32,
     /// Tokens that could not be supplied.
     pub deficit: u16,
-}
-
-/// Seals and opens datagrams of one key: the expanded AES key or the cookie. `Debug` shows the kind only.
-pub struct Auth {
-    _private: (),
-}
-
-impl Auth {
-    /// Prepares the key's cipher.
-    pub fn new(key: &ApiKey) -> Auth {
-        let _ = key;
-        todo!()
-    }
-
-    /// Writes a whole sealed rate request into `out` (cleared first, keeps its capacity).
-    ///
-    /// # Errors
-    /// `EncodeError`; `out` is then empty.
-    pub fn seal_rate_request(
-        &self,
-        out: &mut Vec<u8>,
-        tenant: &Tenant,
-        nonce: &[u8; 12],
-        request: &RateRequest<'_>,
-    ) -> Result<(), EncodeError> {
-        let _ = (out, tenant, nonce, request);
-        todo!()
-    }
-
-    /// Writes a whole sealed latency report into `out` (cleared first).
-    ///
-    /// # Errors
-    /// `EncodeError`; `out` is then empty.
-    pub fn seal_report(
-        &self,
-        out: &mut Vec<u8>,
-        tenant: &Tenant,
-        nonce: &[u8; 12],
-        observations: &[Observation],
-    ) -> Result<(), EncodeError> {
-        let _ = (out, tenant, nonce, observations);
-        todo!()
-    }
-
-    /// Writes a whole sealed rate response into `out` (cleared first). For servers.
-    ///
-    /// # Errors
-    /// `EncodeError`; `out` is then empty.
-    pub fn seal_rate_response(
-        &self,
-        out: &mut Vec<u8>,
-        tenant: &Tenant,
-        nonce: &[u8; 12],
-        guards: &[GuardAnswer],
-        resources: &[ResourceAnswer],
-    ) -> Result<(), EncodeError> {
-        let _ = (out, tenant, nonce, guards, resources);
-        todo!()
-    }
-
-    /// Authenticates a datagram and decrypts it in place; the PDU starts at the returned message's slice.
-    ///
-    /// # Errors
-    /// Every departure from the layout, the wrong auth kind, and a tag or cookie that does not match.
-    pub fn open<'a>(&self, datagram: &'a mut [u8]) -> Result<(Tenant, Pdu<'a>), DecodeError> {
-        let _ = datagram;
-        todo!()
-    }
-}
-
-/// An authenticated message. The views iterate over the datagram's bytes and allocate nothing.
-#[derive(Debug)]
-pub enum Pdu<'a> {
-    /// A rate request (what servers receive).
-    RateRequest(RateRequestView<'a>),
-    /// A rate response (what clients receive).
-    RateResponse(RateResponseView<'a>),
-    /// A latency report.
-    Report(ReportView<'a>),
-}
-
-/// A decoded rate request. `guards()` and `resources()` are exact-size iterators.
-#[derive(Clone, Copy, Debug)]
-pub struct RateRequestView<'a> {
-    /// Deduplication TTL, milliseconds.
-    pub dedup_ttl_ms: u32,
-    /// The label, if one was sent.
-    pub label: Option<&'a [u8]>,
-    guards: &'a [u8],
-    resources: &'a [u8],
-}
-
-impl RateRequestView<'_> {
-    /// The guards, in order.
-    pub fn guards(&self) -> impl ExactSizeIterator<Item = Guard> + '_ {
-        let _ = (self.guards, self.resources);
-        std::iter::empty()
-    }
-
-    /// The resources, in order.
-    pub fn resources(&self) -> impl ExactSizeIterator<Item = Resource> + '_ {
-        std::iter::empty()
-    }
-}
-
-/// A decoded rate response.
-#[derive(Clone, Copy, Debug)]
-pub struct RateResponseView<'a> {
-    guards: &'a [u8],
-    resources: &'a [u8],
-}
-
-impl RateResponseView<'_> {
-    /// The guard answers, in order.
-    pub fn guards(&self) -> impl ExactSizeIterator<Item = GuardAnswer> + '_ {
-        let _ = (self.guards, self.resources);
-        std::iter::empty()
-    }
-
-    /// The resource answers, in order.
-    pub fn resources(&self) -> impl ExactSizeIterator<Item = ResourceAnswer> + '_ {
-        std::iter::empty()
-    }
-
-    /// Whether every guard passes and every deficit is 0 (counts are the caller's to compare).
-    pub fn grants(&self) -> bool {
-        todo!()
-    }
-}
-
-/// A decoded latency report.
-#[derive(Clone, Copy, Debug)]
-pub struct ReportView<'a> {
-    observations: &'a [u8],
-}
-
-impl ReportView<'_> {
-    /// The observations, in order.
-    pub fn observations(&self) -> impl ExactSizeIterator<Item = Observation> + '_ {
-        let _ = self.observations;
-        std::iter::empty()
-    }
 }
