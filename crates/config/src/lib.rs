@@ -1,2 +1,15 @@
-//! Text of directive arguments and of `resolv.conf` to typed values; no nginx, no I/O.
+//! Text of directive arguments and of `resolv.conf` to typed values.
+//!
+//! Called by the module's configuration room while nginx loads, and for rates and thresholds that hold variables
+//! also by its rendering room for each request; those two parsers allocate nothing. Every error says what is wrong
+//! and what would be accepted; the caller adds the directive's name. No nginx, no I/O, no clock in here.
 #![forbid(unsafe_code)]
+
+pub mod address;
+pub mod duration;
+pub mod name;
+pub mod number;
+pub mod policy;
+pub mod rate;
+pub mod resolv_conf;
+pub mod text;

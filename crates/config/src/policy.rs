@@ -1,0 +1,369 @@
+//! The arguments of `ratelimitly_policy` to a [`Policy`].
+
+use ratelimitly_core::policy::{Policy, PolicyError, Schedule};
+
+use crate::duration::{self, DurationError};
+use crate::number::{NumberError, parse_u32};
+use crate::text::{Excerpt, split_argument};
+
+/// The unit of `standard` and `single_round` where none is given, milliseconds.
+pub const DEFAULT_UNIT_MS: u32 = 20;
+
+const CUSTOM_FORM: &str = "\"custom\" needs unit=<duration>, replays=<0..65535>, replay_gap=<schedule>, \
+                           final_wait_units=<0..4294967295> and completion_delivery=on|off, each exactly once";
+const GAP_FORM: &str = "expected fixed:<n>, linear:<n>:<step>:<max> or exponential:<n>:<factor>:<max>";
+
+/// Why the arguments are no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyTextError {
+    /// The first argument names no policy.
+    #[error("unknown policy \"{0}\", expected \"standard\", \"single_round\" or \"custom\"")]
+    Unknown(Excerpt),
+    /// An argument that this policy does not have.
+    #[error("\"{policy}\" accepts only \"unit=<duration>\", got \"{argument}\"")]
+    Foreign {
+        /// The policy.
+        policy: &'static str,
+        /// The argument.
+        argument: Excerpt,
+    },
+    /// An argument that `custom` does not have.
+    #[error("unknown argument \"{0}\", {CUSTOM_FORM}")]
+    UnknownArgument(Excerpt),
+    /// An argument given twice.
+    #[error("\"{argument}\" is duplicate, {form}")]
+    Repeated {
+        /// The argument's name, with `=`.
+        argument: &'static str,
+        /// What is accepted.
+        form: &'static str,
+    },
+    /// `custom` without all of its arguments.
+    #[error("\"{0}\" is missing, {CUSTOM_FORM}")]
+    Missing(&'static str),
+    /// `unit=`.
+    #[error("\"unit={text}\" {error}")]
+    Unit {
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: DurationError,
+    },
+    /// `replays=`.
+    #[error("\"replays={0}\" is invalid, expected a whole number of 0..65535")]
+    Replays(Excerpt),
+    /// `final_wait_units=`.
+    #[error("\"final_wait_units={text}\" {error}")]
+    FinalWait {
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: NumberError,
+    },
+    /// `completion_delivery=`.
+    #[error("\"completion_delivery={0}\" is invalid, expected \"on\" or \"off\"")]
+    Completion(Excerpt),
+    /// `replay_gap=`.
+    #[error("\"replay_gap={text}\" {error}, {GAP_FORM}")]
+    Gap {
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: GapError,
+    },
+    /// Right arguments that together are no policy, such as a horizon above 32 bits.
+    #[error("{0}; use a shorter unit, fewer replays or smaller gaps, the horizon is at most 4294967295 ms")]
+    Policy(PolicyError),
+}
+
+/// What is wrong with a `replay_gap`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GapError {
+    /// Another word before the first colon.
+    #[error("has an unknown schedule")]
+    Kind,
+    /// Too few or too many numbers.
+    #[error("has the wrong number of parts")]
+    Parts,
+    /// A part that is no 32-bit number.
+    #[error("has a part that is not a whole number up to 4294967295")]
+    Number,
+    /// A gap of zero units.
+    #[error("has a gap of zero, at least 1 is needed")]
+    ZeroGap,
+    /// A step of zero.
+    #[error("has a step of zero, at least 1 is needed")]
+    ZeroStep,
+    /// A factor that does not grow.
+    #[error("has a factor below 2")]
+    Factor,
+    /// The first gap is above the maximum.
+    #[error("starts above its maximum")]
+    AboveMaximum,
+}
+
+/// Reads the directive's arguments, the policy's name first.
+///
+/// # Errors
+/// [`PolicyTextError`], one variant for each way of being wrong.
+pub fn parse(arguments: &[&[u8]]) -> Result<Policy, PolicyTextError> {
+    let (name, rest) = arguments.split_first().map_or((&b""[..], arguments), |(name, rest)| (*name, rest));
+    let policy = match name {
+        b"standard" => Policy::standard(named_unit("standard", rest)?),
+        b"single_round" => Policy::single_round(named_unit("single_round", rest)?),
+        b"custom" => custom(rest)?,
+        _ => return Err(PolicyTextError::Unknown(Excerpt::new(name))),
+    };
+    policy.map_err(PolicyTextError::Policy)
+}
+
+/// The unit of a policy that accepts nothing else.
+fn named_unit(policy: &'static str, arguments: &[&[u8]]) -> Result<u32, PolicyTextError> {
+    let mut unit = None;
+    for argument in arguments {
+        let foreign = || PolicyTextError::Foreign { policy, argument: Excerpt::new(argument) };
+        let value = argument.strip_prefix(b"unit=").ok_or_else(foreign)?;
+        set_once(&mut unit, parse_unit(value)?, "unit=", "give \"unit=<duration>\" at most once")?;
+    }
+    Ok(unit.unwrap_or(DEFAULT_UNIT_MS))
+}
+
+#[derive(Default)]
+struct Custom {
+    unit: Option<u32>,
+    replays: Option<u16>,
+    gap: Option<Schedule>,
+    final_wait: Option<u32>,
+    completion: Option<bool>,
+}
+
+fn custom(arguments: &[&[u8]]) -> Result<Result<Policy, PolicyError>, PolicyTextError> {
+    let mut given = Custom::default();
+    for argument in arguments {
+        custom_argument(&mut given, argument)?;
+    }
+    let missing = |name| move || PolicyTextError::Missing(name);
+    Ok(Policy::custom(
+        given.unit.ok_or_else(missing("unit="))?,
+        given.replays.ok_or_else(missing("replays="))?,
+        given.gap.ok_or_else(missing("replay_gap="))?,
+        given.final_wait.ok_or_else(missing("final_wait_units="))?,
+        given.completion.ok_or_else(missing("completion_delivery="))?,
+    ))
+}
+
+fn custom_argument(given: &mut Custom, argument: &[u8]) -> Result<(), PolicyTextError> {
+    let unknown = || PolicyTextError::UnknownArgument(Excerpt::new(argument));
+    let (name, value) = split_argument(argument).ok_or_else(unknown)?;
+    let text = Excerpt::new(value);
+    match name {
+        b"unit" => set_once(&mut given.unit, parse_unit(value)?, "unit=", CUSTOM_FORM),
+        b"replays" => set_once(&mut given.replays, parse_replays(value)?, "replays=", CUSTOM_FORM),
+        b"replay_gap" => {
+            let gap = parse_gap(value).map_err(|error| PolicyTextError::Gap { text, error })?;
+            set_once(&mut given.gap, gap, "replay_gap=", CUSTOM_FORM)
+        }
+        b"final_wait_units" => {
+            let units = parse_u32(value).map_err(|error| PolicyTextError::FinalWait { text, error })?;
+            set_once(&mut given.final_wait, units, "final_wait_units=", CUSTOM_FORM)
+        }
+        b"completion_delivery" => {
+            set_once(&mut given.completion, parse_completion(value)?, "completion_delivery=", CUSTOM_FORM)
+        }
+        _ => Err(unknown()),
+    }
+}
+
+fn set_once<T>(
+    slot: &mut Option<T>,
+    value: T,
+    argument: &'static str,
+    form: &'static str,
+) -> Result<(), PolicyTextError> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(PolicyTextError::Repeated { argument, form }),
+    }
+}
+
+fn parse_unit(value: &[u8]) -> Result<u32, PolicyTextError> {
+    duration::parse_ms(value).map_err(|error| PolicyTextError::Unit { text: Excerpt::new(value), error })
+}
+
+fn parse_replays(value: &[u8]) -> Result<u16, PolicyTextError> {
+    let replays = parse_u32(value).ok().and_then(|n| u16::try_from(n).ok());
+    replays.ok_or_else(|| PolicyTextError::Replays(Excerpt::new(value)))
+}
+
+fn parse_completion(value: &[u8]) -> Result<bool, PolicyTextError> {
+    match value {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(PolicyTextError::Completion(Excerpt::new(value))),
+    }
+}
+
+fn parse_gap(value: &[u8]) -> Result<Schedule, GapError> {
+    let mut parts = value.split(|&b| b == b':');
+    let kind = parts.next().unwrap_or_default();
+    if !matches!(kind, b"fixed" | b"linear" | b"exponential") {
+        return Err(GapError::Kind);
+    }
+    let numbers: Vec<u32> = parts.map(parse_u32).collect::<Result<_, _>>().map_err(|_| GapError::Number)?;
+    match (kind, &numbers[..]) {
+        (b"fixed", &[gap]) => bounded(gap, gap, Schedule::Fixed(gap)),
+        (b"linear", &[_, 0, _]) => Err(GapError::ZeroStep),
+        (b"linear", &[initial, step, maximum]) => {
+            bounded(initial, maximum, Schedule::Linear { initial, step, maximum })
+        }
+        (b"exponential", &[_, 0 | 1, _]) => Err(GapError::Factor),
+        (b"exponential", &[initial, factor, maximum]) => {
+            bounded(initial, maximum, Schedule::Exponential { initial, factor, maximum })
+        }
+        _ => Err(GapError::Parts),
+    }
+}
+
+fn bounded(initial: u32, maximum: u32, schedule: Schedule) -> Result<Schedule, GapError> {
+    match initial {
+        0 => Err(GapError::ZeroGap),
+        _ if initial > maximum => Err(GapError::AboveMaximum),
+        _ => Ok(schedule),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn policy(text: &str) -> Result<Policy, PolicyTextError> {
+        let arguments: Vec<&[u8]> = text.split_whitespace().map(str::as_bytes).collect();
+        parse(&arguments)
+    }
+
+    fn error(text: &str) -> String {
+        policy(text).expect_err(text).to_string()
+    }
+
+    const CUSTOM: &str =
+        "custom unit=10ms replays=2 replay_gap=linear:1:1:3 final_wait_units=2 completion_delivery=off";
+
+    fn custom_with(field: &str, value: &str) -> String {
+        let changed = CUSTOM.split(' ').map(|word| match word.split_once('=') {
+            Some((name, _)) if name == field => format!("{name}={value}"),
+            _ => word.to_owned(),
+        });
+        changed.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn named_policies_default_to_20_ms() {
+        assert_eq!(policy("standard").unwrap(), Policy::standard(20).unwrap());
+        assert_eq!(policy("single_round").unwrap(), Policy::single_round(20).unwrap());
+        assert_eq!(policy("single_round unit=25ms").unwrap(), Policy::single_round(25).unwrap());
+        assert_eq!(policy("standard unit=1").unwrap(), Policy::standard(1000).unwrap());
+    }
+
+    #[test]
+    fn units_reach_the_wire_limit() {
+        assert_eq!(policy("single_round unit=4294967295ms").unwrap().horizon_ms(), u32::MAX);
+        assert_eq!(policy("standard unit=1431655765ms").unwrap().horizon_ms(), u32::MAX);
+    }
+
+    #[test]
+    fn a_horizon_above_32_bits_is_refused() {
+        assert!(error("standard unit=1431655766ms").contains("horizon"));
+        assert!(error(&custom_with("final_wait_units", "4294967295")).contains("horizon"));
+    }
+
+    #[test]
+    fn custom_takes_every_schedule() {
+        let linear = Schedule::Linear { initial: 1, step: 1, maximum: 3 };
+        assert_eq!(policy(CUSTOM).unwrap(), Policy::custom(10, 2, linear, 2, false).unwrap());
+        let fixed = policy(&custom_with("replay_gap", "fixed:1")).unwrap();
+        assert_eq!(fixed, Policy::custom(10, 2, Schedule::Fixed(1), 2, false).unwrap());
+        let exponential = Schedule::Exponential { initial: 1, factor: 2, maximum: 8 };
+        let got = policy(&custom_with("replay_gap", "exponential:1:2:8")).unwrap();
+        assert_eq!(got, Policy::custom(10, 2, exponential, 2, false).unwrap());
+    }
+
+    #[test]
+    fn custom_takes_zero_replays_and_zero_final_wait() {
+        let text = "custom completion_delivery=on final_wait_units=0 replays=0 replay_gap=fixed:1 unit=5ms";
+        assert_eq!(policy(text).unwrap().horizon_ms(), 5);
+    }
+
+    #[test]
+    fn unknown_policies_and_foreign_arguments() {
+        assert!(error("turbo").contains("expected \"standard\", \"single_round\" or \"custom\""));
+        assert!(error("").contains("unknown policy \"\""));
+        assert!(error("standard replays=2").contains("accepts only \"unit=<duration>\", got \"replays=2\""));
+        assert!(error("single_round fast").contains("accepts only"));
+        assert!(error(&format!("{CUSTOM} burst=1")).contains("unknown argument \"burst=1\""));
+        assert!(error(&format!("{CUSTOM} unit")).contains("unknown argument \"unit\""));
+    }
+
+    #[test]
+    fn units_that_are_no_duration() {
+        assert!(error("standard unit=fast").contains("\"unit=fast\" is not a duration"));
+        assert!(error("standard unit=0").contains("is zero"));
+        assert!(error("single_round unit=4294967296ms").contains("above 4294967295 ms"));
+        assert!(error("standard unit=1s unit=2s").contains("duplicate"));
+    }
+
+    #[test]
+    fn custom_lists_what_it_needs() {
+        let message = error("custom unit=10ms");
+        assert!(message.contains("\"replays=\" is missing"), "{message}");
+        for field in ["unit=", "replays=", "replay_gap=", "final_wait_units=", "completion_delivery="] {
+            assert!(message.contains(field), "{message}");
+        }
+        assert!(error(&format!("{CUSTOM} unit=10ms")).contains("\"unit=\" is duplicate"));
+    }
+
+    #[test]
+    fn custom_values_out_of_range() {
+        assert!(error(&custom_with("replays", "65536")).contains("0..65535"));
+        assert!(error(&custom_with("replays", "-1")).contains("0..65535"));
+        assert!(error(&custom_with("final_wait_units", "4294967296")).contains("above 4294967295"));
+        assert!(error(&custom_with("completion_delivery", "yes")).contains("expected \"on\" or \"off\""));
+        assert!(policy(&custom_with("replays", "65535")).is_ok());
+    }
+
+    #[test]
+    fn schedules_that_are_none() {
+        let gap = |value| error(&custom_with("replay_gap", value));
+        for (value, reason) in [
+            ("random:1", "unknown schedule"),
+            ("", "unknown schedule"),
+            ("linear:1:1", "wrong number of parts"),
+            ("fixed", "wrong number of parts"),
+            ("fixed:1:2", "wrong number of parts"),
+            ("fixed:x", "not a whole number"),
+            ("fixed:0", "gap of zero"),
+            ("linear:0:1:3", "gap of zero"),
+            ("linear:1:0:3", "step of zero"),
+            ("exponential:1:1:3", "factor below 2"),
+            ("linear:4:1:3", "above its maximum"),
+            ("exponential:4:2:3", "above its maximum"),
+        ] {
+            let message = gap(value);
+            assert!(message.contains(reason), "{value}: {message}");
+            assert!(message.contains("expected fixed:<n>, linear:<n>:<step>:<max>"), "{value}: {message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_arguments_never_panic(arguments in proptest::collection::vec(any::<Vec<u8>>(), 0..6)) {
+            let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+            let _ = parse(&arguments);
+        }
+
+        #[test]
+        fn near_schedules_never_panic(gap in "(fixed|linear|exponential)(:[0-9]{0,11}){0,4}") {
+            let _ = policy(&custom_with("replay_gap", &gap));
+        }
+    }
+}
