@@ -3,140 +3,75 @@
 //! Inputs are `start`, `report`, `cancel` and `handle_*`, each with the current time where it matters. After every
 //! input the caller drains the outputs: `transmits` with `handle_sent` until none is left, `poll_deadline`,
 //! `poll_completion`, `poll_discovery`. Nothing is called back, so nothing can be re-entered.
+//!
+//! Rooms: `slots` and `tally` hold the admissions, `outbox` what is to be sent, `discovery` the members and when to
+//! look again, `judge` takes responses in, `rounds` carries an admission through its deadlines to its end.
 
-use crate::id::ServerId;
+mod discovery;
+mod judge;
+mod outbox;
+mod rounds;
+mod slots;
+mod tally;
+mod types;
+
+pub use types::{
+    AdmissionKey, Ask, Completion, Counters, Discovered, Failure, Outcome, StartError, Transmit,
+};
+
+use self::discovery::Discovery;
+use self::outbox::Outbox;
+use self::slots::Slots;
+use crate::id::RequestId;
 use crate::key::ApiKey;
-use crate::membership::Membership;
 use crate::policy::Policy;
 use crate::time::{Millis, WallMillis};
-use crate::wire::{EncodeError, Guard, Observation, Resource};
-use std::net::SocketAddr;
-use std::sync::Arc;
-
-/// Names one admission of one client. `slot` is small and reused (an index for the caller's own table); the
-/// generation tells a reused slot apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct AdmissionKey {
-    /// Index, below the most admissions ever in flight at once.
-    pub slot: u32,
-    /// Distinguishes the admissions that used the slot.
-    pub generation: u32,
-}
-
-/// What an admission asks for.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
-    /// Guards, in order, already deduplicated.
-    pub guards: &'a [Guard],
-    /// Resources, in order.
-    pub resources: &'a [Resource],
-    /// Metrics label; empty: none.
-    pub label: &'a [u8],
-}
-
-/// Why an admission could not be started. Nothing was sent and nothing is in flight.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// A resource's window is longer than the key allows.
-    #[error("rate window of {window_ms} ms is longer than the {max_ms} ms that the API key allows")]
-    WindowAboveQuota {
-        /// The window.
-        window_ms: u32,
-        /// The key's `rate_window_size_ms_max`.
-        max_ms: u32,
-    },
-    /// The request does not fit.
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-    /// No member is known and no first discovery is under way.
-    #[error("no usable discovery target")]
-    NoMembers,
-}
-
-/// How an admission ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// A valid result that allows.
-    Allow,
-    /// A valid result that denies.
-    Deny,
-    /// No decision.
-    Failed(Failure),
-}
-
-/// Why there is no decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The last deadline passed.
-    Timeout,
-    /// Round 0 could not be sent to any endpoint.
-    Send,
-    /// The first discovery, for which the admission waited, failed or took longer than the horizon.
-    Discovery,
-    /// Only responses of the wrong counts came.
-    Cardinality,
-}
-
-/// The end of one admission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// Which one.
-    pub key: AdmissionKey,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// Whose response decided; `None` for a failure.
-    pub server: Option<ServerId>,
-    /// From `start` to the end, milliseconds.
-    pub waited_ms: u64,
-    /// Members of its snapshot; 0 while it waited for discovery.
-    pub members: u16,
-    /// Members that answered validly.
-    pub answered: u16,
-    /// Round it ended in; N+1 is the final receive interval.
-    pub round: u32,
-}
-
-/// One datagram to send now.
-#[derive(Clone, Copy, Debug)]
-pub struct Transmit<'a> {
-    /// Where to.
-    pub to: SocketAddr,
-    /// The sealed bytes.
-    pub bytes: &'a [u8],
-}
-
-/// What is known about the servers.
-#[derive(Clone, Debug)]
-pub struct Discovered {
-    /// The members found.
-    pub membership: Arc<Membership>,
-    /// The SRV record's TTL, seconds (or what `resolver ... valid=` put in its place); 0 counts as 1.
-    pub ttl_s: u32,
-}
-
-/// Counters since the client was made; the caller turns them into paced log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Datagrams dropped: unknown request, foreign server, unauthentic, malformed.
-    pub dropped: u64,
-    /// Authentic responses of the wrong counts.
-    pub cardinality: u64,
-    /// Endpoint sends that failed.
-    pub send_errors: u64,
-}
+use crate::wire::{Auth, Observation, RateRequest, Resource, Tenant};
+use chacha20::ChaCha12Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
+use std::collections::VecDeque;
+use std::fmt;
 
 /// The client of one key and one policy.
 pub struct Client {
-    _private: (),
+    auth: Auth,
+    key_id: u64,
+    longest_window_ms: u32,
+    policy: Policy,
+    random: ChaCha12Rng,
+    slots: Slots,
+    outbox: Outbox,
+    discovery: Discovery,
+    /// Admissions that wait for the first discovery, and some that no longer do.
+    waiting: VecDeque<AdmissionKey>,
+    /// Slots that datagrams came for since the last judging.
+    touched: Vec<u32>,
+    deadlines: VecDeque<AdmissionKey>,
+    completions: VecDeque<Completion>,
+    rebind_pending: bool,
+    counters: Counters,
 }
 
 impl Client {
     /// Makes a client. `seed` is 256 bits from the kernel, drawn by this process alone after the fork: it makes
     /// request ids and AES nonces, so no two clients may ever share it.
     pub fn new(key: &ApiKey, policy: Policy, seed: [u8; 32]) -> Client {
-        let _ = (key, policy, seed);
-        todo!()
+        Client {
+            auth: Auth::new(key),
+            key_id: key.key_id(),
+            longest_window_ms: key.quotas().rate_window_size_ms_max,
+            policy,
+            random: ChaCha12Rng::from_seed(seed),
+            slots: Slots::default(),
+            outbox: Outbox::default(),
+            discovery: Discovery::new(),
+            waiting: VecDeque::new(),
+            touched: Vec::new(),
+            deadlines: VecDeque::new(),
+            completions: VecDeque::new(),
+            rebind_pending: false,
+            counters: Counters::default(),
+        }
     }
 
     /// Starts an admission. With members known, round 0 is queued; while the very first discovery is wanted or under
@@ -150,14 +85,88 @@ impl Client {
         wall: WallMillis,
         ask: &Ask<'_>,
     ) -> Result<AdmissionKey, StartError> {
-        let _ = (now, wall, ask);
-        todo!()
+        self.check_windows(ask.resources)?;
+        self.discovery.want(now);
+        if self.discovery.members().is_none() && !self.discovery.is_first() {
+            return Err(StartError::NoMembers);
+        }
+        let index = self.seal(now, wall, ask)?;
+        match self.discovery.members() {
+            Some(_) => self.begin(now, index),
+            None => self.wait(index),
+        }
+        Ok(self.slots.key(index))
     }
 
-    /// Forgets an admission: no completion will come for it. Unknown or ended keys are ignored.
+    fn check_windows(&self, resources: &[Resource]) -> Result<(), StartError> {
+        let max_ms = self.longest_window_ms;
+        match resources.iter().find(|resource| resource.window_size_ms > max_ms) {
+            Some(resource) => {
+                Err(StartError::WindowAboveQuota { window_ms: resource.window_size_ms, max_ms })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Seals the request and opens its slot. An admission that will wait for discovery is sealed now too: its
+    /// deduplication TTL counts from its start, as all its deadlines do.
+    fn seal(&mut self, now: Millis, wall: WallMillis, ask: &Ask<'_>) -> Result<u32, StartError> {
+        let request = RateRequest {
+            dedup_ttl_ms: self.policy.horizon_ms(),
+            guards: ask.guards,
+            resources: ask.resources,
+            label: (!ask.label.is_empty()).then_some(ask.label),
+        };
+        let (tenant, nonce) = self.envelope(wall);
+        let parcel = self.outbox.take();
+        if let Err(error) = self.auth.seal_rate_request(self.outbox.buffer(parcel), &tenant, &nonce, &request)
+        {
+            self.outbox.release(parcel);
+            return Err(error.into());
+        }
+        let index = self.slots.open(tenant.request_id, now, parcel);
+        self.outbox.own(parcel, self.slots.key(index));
+        let slot = &mut self.slots[index];
+        slot.guards = block_count(ask.guards.len());
+        slot.resources = block_count(ask.resources.len());
+        Ok(index)
+    }
+
+    /// A fresh request id and nonce.
+    fn envelope(&mut self, wall: WallMillis) -> (Tenant, [u8; 12]) {
+        let (mut id, mut nonce) = ([0; 16], [0; 12]);
+        self.random.fill_bytes(&mut id);
+        self.random.fill_bytes(&mut nonce);
+        let tenant = Tenant {
+            key_or_server_id: self.key_id,
+            request_id: RequestId::from_random(id),
+            timestamp_ms: wall.0,
+            steering_feedback: 0,
+        };
+        (tenant, nonce)
+    }
+
+    fn wait(&mut self, index: u32) {
+        // All wait equally long, so those that ended are mostly at the front.
+        while self.waiting.front().is_some_and(|key| self.slots.live(*key).is_none()) {
+            self.waiting.pop_front();
+        }
+        let key = self.slots.key(index);
+        self.waiting.push_back(key);
+        self.deadlines.push_back(key);
+    }
+
+    /// Forgets an admission: no completion will come for it, and none of its unsent transmits stays queued. Unknown
+    /// or ended keys are ignored.
     pub fn cancel(&mut self, key: AdmissionKey) {
-        let _ = key;
-        todo!()
+        if let Some(index) = self.slots.live(key) {
+            let parcel = self.slots[index].parcel;
+            self.outbox.withdraw(parcel);
+            self.outbox.release(parcel);
+            self.slots.close(index);
+        } else if !self.completions.is_empty() {
+            self.completions.retain(|completion| completion.key != key);
+        }
     }
 
     /// Queues a latency report to every endpoint of every member. Never waits for discovery (but may make one due).
@@ -170,85 +179,116 @@ impl Client {
         wall: WallMillis,
         observation: &Observation,
     ) -> Result<(), StartError> {
-        let _ = (now, wall, observation);
-        todo!()
+        self.discovery.want(now);
+        let (tenant, nonce) = self.envelope(wall);
+        let members = self.discovery.members().ok_or(StartError::NoMembers)?;
+        let parcel = self.outbox.take();
+        let buffer = self.outbox.buffer(parcel);
+        let sealed = self.auth.seal_report(buffer, &tenant, &nonce, std::slice::from_ref(observation));
+        if sealed.is_ok() {
+            for endpoint in members.members().iter().flat_map(|member| &member.endpoints) {
+                self.outbox.push(parcel, *endpoint, false);
+            }
+        }
+        self.outbox.release(parcel);
+        Ok(sealed?)
     }
 
-    /// Takes in one received datagram (decrypted in place). Judging is left to `finish_batch`.
-    pub fn handle_datagram(&mut self, datagram: &mut [u8]) {
-        let _ = datagram;
-        todo!()
-    }
-
-    /// Judges everything received since the last call: completes admissions that are decided.
-    pub fn finish_batch(&mut self, now: Millis) {
-        let _ = now;
-        todo!()
-    }
-
-    /// The admission's deadline has come. Called early, late or for an ended admission it does no harm.
-    pub fn handle_timeout(&mut self, now: Millis, key: AdmissionKey) {
-        let _ = (now, key);
-        todo!()
-    }
-
-    /// A discovery succeeded: later admissions use these members, admissions that waited start round 0.
+    /// A discovery succeeded: later admissions use these members, admissions that waited start round 0. Those whose
+    /// horizon has passed meanwhile fail.
     pub fn handle_discovered(&mut self, now: Millis, found: Discovered) {
-        let _ = (now, found);
-        todo!()
+        self.discovery.found(now, found);
+        while let Some(key) = self.waiting.pop_front() {
+            match self.slots.live(key) {
+                Some(index) if now < self.horizon_end(&self.slots[index]) => self.begin(now, index),
+                Some(index) => self.end(now, index, Outcome::Failed(Failure::Discovery)),
+                None => {}
+            }
+        }
     }
 
-    /// A discovery failed: known members stay; admissions that waited for the first one fail.
+    /// A discovery failed: known members stay; admissions that waited for the first one fail. The next attempt is due
+    /// with the first request or report from one second after this attempt began.
     pub fn handle_discovery_failed(&mut self, now: Millis) {
-        let _ = now;
-        todo!()
+        self.discovery.failed();
+        while let Some(key) = self.waiting.pop_front() {
+            if let Some(index) = self.slots.live(key) {
+                self.end(now, index, Outcome::Failed(Failure::Discovery));
+            }
+        }
     }
 
     /// The datagrams waiting to be sent, first in first out. Send any prefix, then report it to `handle_sent`.
     pub fn transmits(&self) -> impl Iterator<Item = Transmit<'_>> {
-        std::iter::empty()
+        self.outbox.transmits()
     }
 
     /// Removes the first `results.len()` transmits; `false` marks an endpoint that could not be sent to.
     pub fn handle_sent(&mut self, now: Millis, results: &[bool]) {
-        let _ = (now, results);
-        todo!()
+        for sent in results {
+            let Some(settled) = self.outbox.settle(*sent) else { return };
+            self.counters.send_errors += u64::from(!sent);
+            if let Some(index) = settled.failed.and_then(|key| self.slots.live(key))
+                && self.slots[index].round == 0
+            {
+                self.end(now, index, Outcome::Failed(Failure::Send));
+            }
+        }
     }
 
     /// An admission's next deadline, once whenever it is set or changes.
     pub fn poll_deadline(&mut self) -> Option<(AdmissionKey, Millis)> {
-        todo!()
+        loop {
+            let key = self.deadlines.pop_front()?;
+            if let Some(index) = self.slots.live(key) {
+                return Some((key, self.deadline(&self.slots[index])));
+            }
+        }
     }
 
     /// The next ended admission, in the order of ending.
     pub fn poll_completion(&mut self) -> Option<Completion> {
-        todo!()
+        self.completions.pop_front()
     }
 
     /// Whether the caller should start a discovery now; true once for each discovery that is due, until its result is
     /// handed in.
     pub fn poll_discovery(&mut self, now: Millis) -> bool {
-        let _ = now;
-        todo!()
+        self.discovery.poll(now)
     }
 
     /// Admissions in flight, those waiting for discovery included.
     pub fn in_flight(&self) -> usize {
-        todo!()
+        self.slots.in_flight()
     }
 
     /// Whether a server asked for a new source port and no rebind has been reported since.
     pub fn rebind_pending(&self) -> bool {
-        todo!()
+        self.rebind_pending
     }
 
     /// The caller has replaced the socket.
     pub fn handle_rebound(&mut self) {
-        todo!()
+        self.rebind_pending = false;
     }
 
     /// Counters since the client was made.
     pub fn counters(&self) -> Counters {
-        todo!()
+        self.counters
     }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Client")
+            .field("key_id", &self.key_id)
+            .field("in_flight", &self.in_flight())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A datagram of 1200 bytes holds fewer than 256 blocks; the encoder has refused more.
+fn block_count(blocks: usize) -> u8 {
+    u8::try_from(blocks).expect("a sealed request holds fewer than 256 blocks")
 }

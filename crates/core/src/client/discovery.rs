@@ -1,0 +1,91 @@
+//! When to look for servers, and what is known of them (wire.md, "Discovery"; behavior.md, "Cold worker").
+//!
+//! Pure bookkeeping for the client: it decides that a lookup is due, the caller does it. A lookup is asked for only
+//! by a request or a report, never by time alone, and at most once a second, whether it succeeds or fails: a lookup
+//! that fails leaves the old members in use and is tried again by the first request a second after it began.
+
+use super::Discovered;
+use crate::membership::Membership;
+use crate::time::Millis;
+use std::sync::Arc;
+
+/// Shortest time from one lookup's start to the next one's.
+const PACE_MS: u64 = 1_000;
+/// Members older than this are looked up again however long their TTL is.
+const LONGEST_LIFE_MS: u64 = 300_000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lookup {
+    Idle,
+    /// Wanted, not yet handed to the caller.
+    Due,
+    Running,
+}
+
+/// The members known and the state of looking them up.
+pub(super) struct Discovery {
+    members: Option<Arc<Membership>>,
+    found: Millis,
+    life_ms: u64,
+    lookup: Lookup,
+    /// No lookup has ended yet: requests may wait for it.
+    first: bool,
+    not_before: Millis,
+}
+
+impl Discovery {
+    pub(super) fn new() -> Discovery {
+        Discovery {
+            members: None,
+            found: Millis(0),
+            life_ms: 0,
+            lookup: Lookup::Idle,
+            first: true,
+            not_before: Millis(0),
+        }
+    }
+
+    /// A request or a report is about to use the members: makes a lookup due if it is time for one.
+    pub(super) fn want(&mut self, now: Millis) {
+        let stale = self.members.is_none() || now.since(self.found) > self.life_ms;
+        if stale && self.lookup == Lookup::Idle && now >= self.not_before {
+            self.lookup = Lookup::Due;
+        }
+    }
+
+    pub(super) fn members(&self) -> Option<&Arc<Membership>> {
+        self.members.as_ref()
+    }
+
+    /// Whether a request without members may wait: the very first lookup has not ended.
+    pub(super) fn is_first(&self) -> bool {
+        self.first
+    }
+
+    /// Hands a due lookup to the caller, once.
+    pub(super) fn poll(&mut self, now: Millis) -> bool {
+        let due = self.lookup == Lookup::Due;
+        if due {
+            self.lookup = Lookup::Running;
+            self.not_before = now + PACE_MS;
+        }
+        due
+    }
+
+    /// A lookup succeeded. Equal members keep their old snapshot, so that nothing else changes hands.
+    pub(super) fn found(&mut self, now: Millis, found: Discovered) {
+        self.lookup = Lookup::Idle;
+        self.first = false;
+        self.found = now;
+        self.life_ms = (u64::from(found.ttl_s).max(1) * 1_000).min(LONGEST_LIFE_MS);
+        if self.members.as_ref().is_none_or(|known| *known != found.membership) {
+            self.members = Some(found.membership);
+        }
+    }
+
+    /// A lookup failed: what was known stays.
+    pub(super) fn failed(&mut self) {
+        self.lookup = Lookup::Idle;
+        self.first = false;
+    }
+}

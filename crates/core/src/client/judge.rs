@@ -1,0 +1,85 @@
+//! Taking in received datagrams and judging them (wire.md, "Which responses count").
+//!
+//! Any sender can reach the port, so everything that is not an authentic answer to a request in flight is dropped
+//! without a trace but a count. Judging waits for the end of the read batch, and then looks only at admissions that
+//! the batch touched. It never sends, and never knows where a datagram came from.
+
+use super::slots::{Candidate, Slot};
+use super::{Client, Failure, Outcome};
+use crate::id::ServerId;
+use crate::time::Millis;
+use crate::wire::{self, Pdu, RateResponseView};
+
+impl Client {
+    /// Takes in one received datagram (decrypted in place). Judging is left to `finish_batch`.
+    pub fn handle_datagram(&mut self, datagram: &mut [u8]) {
+        if self.take_in(datagram).is_none() {
+            self.counters.dropped += 1;
+        }
+    }
+
+    /// Judges everything received since the last call: completes admissions that are decided.
+    pub fn finish_batch(&mut self, now: Millis) {
+        for position in 0..self.touched.len() {
+            let index = self.touched[position];
+            // A slot listed twice, or ended and reused since, has its mark cleared.
+            if std::mem::take(&mut self.slots[index].touched) {
+                self.judge(now, index);
+            }
+        }
+        self.touched.clear();
+    }
+
+    /// `None`: the datagram belongs to nothing here.
+    fn take_in(&mut self, datagram: &mut [u8]) -> Option<()> {
+        let claimed = wire::peek(datagram).ok()?;
+        let index = self.slots.find(&claimed.request_id)?;
+        let position = self.slots[index].position(ServerId(claimed.key_or_server_id))?;
+        let (tenant, Pdu::RateResponse(response)) = self.auth.open(datagram).ok()? else { return None };
+        let slot = &mut self.slots[index];
+        if !slot.touched {
+            slot.touched = true;
+            self.touched.push(index);
+        }
+        if !slot.counts_match(&response) {
+            self.counters.cardinality += 1;
+            self.slots.mark_wrong(index, position);
+            return Some(());
+        }
+        slot.consider(position, response.grants());
+        self.rebind_pending |= tenant.steering_feedback == 0;
+        self.slots.mark_answered(index, position);
+        Some(())
+    }
+
+    fn judge(&mut self, now: Millis, index: u32) {
+        let slot = &self.slots[index];
+        match slot.candidate.get() {
+            Some((position, _)) if slot.round > 0 || position == 0 => self.decide(now, index),
+            // A younger server's answer in round 0 stands back until the round's deadline.
+            Some(_) => {}
+            None if self.slots.all_wrong(index) => {
+                self.end(now, index, Outcome::Failed(Failure::Cardinality))
+            }
+            None => {}
+        }
+    }
+}
+
+impl Slot {
+    fn counts_match(&self, response: &RateResponseView<'_>) -> bool {
+        response.guards().len() == usize::from(self.guards)
+            && response.resources().len() == usize::from(self.resources)
+    }
+
+    /// A valid response. In round 0 the oldest responder is the candidate, later the first one.
+    fn consider(&mut self, position: usize, grants: bool) {
+        let better = match self.candidate.get() {
+            None => true,
+            Some((held, _)) => self.round == 0 && position < held,
+        };
+        if better {
+            self.candidate = Candidate::new(position, grants);
+        }
+    }
+}

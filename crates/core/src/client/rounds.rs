@@ -1,0 +1,144 @@
+//! The course of one admission in time: round 0, replays, the final receive interval, the end (wire.md, "Request
+//! policy").
+//!
+//! A round ends at a fixed distance from the moment round 0 began, however late the caller was in between, and
+//! nothing lasts beyond `start` + horizon: an admission that waited for discovery has the rest of its horizon only.
+//! It never judges a response; that is `judge`.
+
+use super::slots::{Candidate, Slot};
+use super::{AdmissionKey, Client, Completion, Failure, Outcome};
+use crate::membership::Membership;
+use crate::time::Millis;
+
+impl Client {
+    /// The admission's deadline has come. Late by more than a round, it goes on with the round that the time is in and
+    /// leaves out those in between. Called for an ended admission it does nothing; called early, it only repeats the
+    /// deadline through `poll_deadline`, so that a caller whose one-shot timer fired too soon arms it again.
+    pub fn handle_timeout(&mut self, now: Millis, key: AdmissionKey) {
+        let Some(index) = self.slots.live(key) else { return };
+        let slot = &self.slots[index];
+        if now < self.deadline(slot) {
+            self.deadlines.push_back(key);
+        } else if slot.candidate != Candidate::NONE {
+            self.decide(now, index);
+        } else if now >= self.horizon_end(slot) {
+            let failure = last_failure(slot);
+            self.end(now, index, Outcome::Failed(failure));
+        } else {
+            self.advance(now, index);
+        }
+    }
+
+    /// Enters the round that `now` is in, and sends it unless it is the final receive interval.
+    fn advance(&mut self, now: Millis, index: u32) {
+        let replays = u32::from(self.policy.replays());
+        let slot = &mut self.slots[index];
+        let elapsed = now.since(slot.start);
+        while u64::from(slot.round_end) <= elapsed {
+            slot.round += 1;
+            slot.round_end = match slot.round <= replays {
+                true => after(slot.round_end, self.policy.round_ms(slot.round)),
+                false => u32::MAX,
+            };
+        }
+        if slot.round <= replays {
+            self.queue_unanswered(index, false);
+        }
+        self.deadlines.push_back(self.slots.key(index));
+    }
+
+    /// Starts round 0 of an admission, now, with the members known.
+    pub(super) fn begin(&mut self, now: Millis, index: u32) {
+        let Some(members) = self.discovery.members() else { return };
+        let round_ms = self.policy.round_ms(0);
+        let slot = &mut self.slots[index];
+        slot.enter_round_0(members);
+        slot.round_end = after(u32::try_from(now.since(slot.start)).unwrap_or(u32::MAX), round_ms);
+        self.queue_unanswered(index, true);
+        self.deadlines.push_back(self.slots.key(index));
+    }
+
+    /// Queues the datagram to every endpoint of each member that has not answered validly.
+    fn queue_unanswered(&mut self, index: u32, round_0: bool) {
+        let slot = &self.slots[index];
+        let members = slot.members().map_or(&[][..], Membership::members);
+        for (position, member) in members.iter().enumerate() {
+            if !self.slots.has_answered(index, position) {
+                for endpoint in &member.endpoints {
+                    self.outbox.push(slot.parcel, *endpoint, round_0);
+                }
+            }
+        }
+    }
+
+    /// Ends an admission with its candidate.
+    pub(super) fn decide(&mut self, now: Millis, index: u32) {
+        let outcome = match self.slots[index].candidate.get() {
+            Some((_, true)) => Outcome::Allow,
+            Some((_, false)) => Outcome::Deny,
+            None => return,
+        };
+        self.end(now, index, outcome);
+    }
+
+    /// Ends an admission: completion delivery where it is due, then the completion, then the slot is free.
+    pub(super) fn end(&mut self, now: Millis, index: u32, outcome: Outcome) {
+        let slot = &self.slots[index];
+        let parcel = slot.parcel;
+        let in_time = now < self.horizon_end(slot);
+        let decided = !matches!(outcome, Outcome::Failed(_));
+        if !decided || !in_time {
+            self.outbox.withdraw(parcel);
+        } else if self.policy.completion_delivery() {
+            self.queue_unanswered(index, false);
+        }
+        self.completions.push_back(self.completion(now, index, outcome));
+        self.outbox.release(parcel);
+        self.slots.close(index);
+    }
+
+    fn completion(&self, now: Millis, index: u32, outcome: Outcome) -> Completion {
+        let slot = &self.slots[index];
+        let members = slot.members().map_or(&[][..], Membership::members);
+        let decided = !matches!(outcome, Outcome::Failed(_));
+        let winner = slot.candidate.get().filter(|_| decided).map(|(position, _)| members[position].id);
+        Completion {
+            key: self.slots.key(index),
+            outcome,
+            server: winner,
+            waited_ms: now.since(slot.start),
+            members: short(members.len()),
+            answered: short(self.slots.answers(index)),
+            round: if slot.is_waiting() { 0 } else { slot.round },
+        }
+    }
+
+    /// The end of the current round, or of the wait for discovery.
+    pub(super) fn deadline(&self, slot: &Slot) -> Millis {
+        slot.start + u64::from(slot.round_end.min(self.policy.horizon_ms()))
+    }
+
+    /// The last deadline.
+    pub(super) fn horizon_end(&self, slot: &Slot) -> Millis {
+        slot.start + u64::from(self.policy.horizon_ms())
+    }
+}
+
+/// Why an admission has no decision at its last deadline.
+fn last_failure(slot: &Slot) -> Failure {
+    match slot {
+        slot if slot.is_waiting() => Failure::Discovery,
+        slot if slot.wrong => Failure::Cardinality,
+        _ => Failure::Timeout,
+    }
+}
+
+/// A moment `ms` later. What saturates lies beyond every horizon, which fits 32 bits.
+fn after(moment: u32, ms: u64) -> u32 {
+    moment.saturating_add(u32::try_from(ms).unwrap_or(u32::MAX))
+}
+
+/// A number of members as a completion reports it.
+fn short(members: usize) -> u16 {
+    u16::try_from(members).unwrap_or(u16::MAX)
+}

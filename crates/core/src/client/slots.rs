@@ -1,0 +1,209 @@
+//! The admissions in flight: a slab of slots and an index from request id to slot.
+//!
+//! Finding, opening and closing an admission cost the same with one in flight as with ten thousand: what judging a
+//! response reads of an admission is one cache line, and the index holds four bytes a request. Slots are reused,
+//! the last closed one first. Used by the client's other rooms only; it knows neither time nor network.
+
+use super::AdmissionKey;
+use crate::id::{RequestId, ServerId};
+use crate::membership::Membership;
+use crate::time::Millis;
+use hashbrown::HashTable;
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+/// Round number of an admission that waits for the first discovery.
+const WAITING: u32 = u32::MAX;
+
+/// The best response so far: member index and verdict packed into 32 bits, to keep the slot in one cache line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Candidate(u32);
+
+impl Candidate {
+    pub(super) const NONE: Candidate = Candidate(u32::MAX);
+
+    pub(super) fn new(member: usize, grants: bool) -> Candidate {
+        Candidate((member as u32) << 1 | u32::from(grants))
+    }
+
+    /// Member index and whether its response grants.
+    pub(super) fn get(self) -> Option<(usize, bool)> {
+        (self != Candidate::NONE).then_some(((self.0 >> 1) as usize, self.0 & 1 == 1))
+    }
+}
+
+/// One admission. Everything that judging an ordinary response touches, and no more.
+#[repr(align(64))]
+pub(super) struct Slot {
+    pub(super) id: RequestId,
+    /// The snapshot. Kept after the end: the next admission mostly has the same one and then pays no reference count.
+    members: Option<Arc<Membership>>,
+    pub(super) start: Millis,
+    /// Members below 64 that answered validly; those above are in `Spill`.
+    pub(super) answered: u64,
+    /// Where the current round ends, milliseconds after `start`, not yet cut at the horizon.
+    pub(super) round_end: u32,
+    /// Odd while in flight.
+    generation: u32,
+    pub(super) round: u32,
+    /// Its datagram in the outbox.
+    pub(super) parcel: u32,
+    pub(super) candidate: Candidate,
+    pub(super) guards: u8,
+    pub(super) resources: u8,
+    /// A datagram came since the last judging.
+    pub(super) touched: bool,
+    /// A response of the wrong counts came; from which members is in `Spill`.
+    pub(super) wrong: bool,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64, "a slot is one cache line");
+
+impl Slot {
+    fn new() -> Slot {
+        Slot {
+            id: RequestId([0; 16]),
+            members: None,
+            start: Millis(0),
+            answered: 0,
+            round_end: 0,
+            generation: 0,
+            round: WAITING,
+            parcel: 0,
+            candidate: Candidate::NONE,
+            guards: 0,
+            resources: 0,
+            touched: false,
+            wrong: false,
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        self.generation % 2 == 1
+    }
+
+    /// Whether it waits for the first discovery.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.round == WAITING
+    }
+
+    /// The snapshot; `None` while it waits for one.
+    pub(super) fn members(&self) -> Option<&Membership> {
+        if self.is_waiting() { None } else { self.members.as_deref() }
+    }
+
+    /// Takes the snapshot and leaves the waiting state.
+    pub(super) fn enter_round_0(&mut self, members: &Arc<Membership>) {
+        if !self.members.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, members)) {
+            self.members = Some(Arc::clone(members));
+        }
+        self.round = 0;
+    }
+
+    /// Position of a server in the snapshot: 0 is the oldest.
+    pub(super) fn position(&self, server: ServerId) -> Option<usize> {
+        self.members()?.members().binary_search_by_key(&server, |member| member.id).ok()
+    }
+
+    /// Hash of a request id. Ids are this client's own random bits (of these eight bytes only the version nibble is
+    /// fixed, and no hash table reads it), so they need no mixing and nobody else can choose them to collide.
+    fn hash(id: &RequestId) -> u64 {
+        u64::from_le_bytes(*id.0.first_chunk().expect("16 bytes hold 8"))
+    }
+}
+
+/// The rarely used rest of an admission's tally: members from the 64th on, and senders of wrong counts.
+#[derive(Default)]
+pub(super) struct Spill {
+    pub(super) answered: Vec<u64>,
+    pub(super) wrong: Vec<u64>,
+}
+
+/// The slab.
+#[derive(Default)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    pub(super) spill: Vec<Spill>,
+    free: Vec<u32>,
+    by_id: HashTable<u32>,
+}
+
+impl Slots {
+    /// Admissions in flight.
+    pub(super) fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Opens an admission in the waiting state.
+    pub(super) fn open(&mut self, id: RequestId, start: Millis, parcel: u32) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| self.grow());
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.id = id;
+        slot.start = start;
+        slot.answered = 0;
+        slot.round_end = u32::MAX;
+        slot.round = WAITING;
+        slot.parcel = parcel;
+        slot.candidate = Candidate::NONE;
+        slot.touched = false;
+        slot.wrong = false;
+        let slots = &self.slots;
+        self.by_id.insert_unique(Slot::hash(&id), index, |&other| Slot::hash(&slots[other as usize].id));
+        index
+    }
+
+    fn grow(&mut self) -> u32 {
+        let index = u32::try_from(self.slots.len()).expect("fewer than 2^32 admissions in flight");
+        self.slots.push(Slot::new());
+        self.spill.push(Spill::default());
+        index
+    }
+
+    /// Ends an admission: its id is unknown from now on.
+    pub(super) fn close(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.touched = false;
+        let spilled = slot.wrong || slot.members.as_ref().is_some_and(|members| members.members().len() > 64);
+        if let Ok(entry) = self.by_id.find_entry(Slot::hash(&slot.id), |&other| other == index) {
+            entry.remove();
+        }
+        if spilled {
+            let spill = &mut self.spill[index as usize];
+            spill.answered.clear();
+            spill.wrong.clear();
+        }
+        self.free.push(index);
+    }
+
+    /// The admission in flight that this request id names.
+    pub(super) fn find(&self, id: &RequestId) -> Option<u32> {
+        self.by_id.find(Slot::hash(id), |&index| self.slots[index as usize].id == *id).copied()
+    }
+
+    /// The slot of an admission that is still in flight.
+    pub(super) fn live(&self, key: AdmissionKey) -> Option<u32> {
+        let slot = self.slots.get(key.slot as usize)?;
+        (slot.generation == key.generation && slot.is_live()).then_some(key.slot)
+    }
+
+    /// The key of the admission in a slot.
+    pub(super) fn key(&self, index: u32) -> AdmissionKey {
+        AdmissionKey { slot: index, generation: self[index].generation }
+    }
+}
+
+impl Index<u32> for Slots {
+    type Output = Slot;
+
+    fn index(&self, index: u32) -> &Slot {
+        &self.slots[index as usize]
+    }
+}
+
+impl IndexMut<u32> for Slots {
+    fn index_mut(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
+    }
+}
