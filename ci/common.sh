@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# Shared by the scripts of this folder (sourced, never run): where things are, how a step is logged, how two
+# runs stay out of each other's way. Everything that is built lies below target/.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=$root/target
+pinned=1.28.3
+module_name=ngx_http_ratelimitly_module.so
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+  say "$(basename "$0"): $*"
+  exit 1
+}
+
+# check_kind KIND: the nginx that the scripts know.
+check_kind() {
+  case "${1:-}" in
+    "$pinned" | debian) ;;
+    *) die "unknown nginx '${1:-}': it must be $pinned or debian" ;;
+  esac
+}
+
+# logged FILE COMMAND...: the command's output goes to the file, and to stderr only when it fails.
+logged() {
+  local log=$1
+  shift
+  mkdir -p "$(dirname "$log")"
+  if ! "$@" >"$log" 2>&1 9>&-; then
+    say "failed: $*"
+    tail -n 60 "$log" >&2
+    say "(whole log: $log)"
+    return 1
+  fi
+}
+
+# locked NAME: holds an exclusive lock on NAME until the script ends.
+locked() {
+  mkdir -p "$out/lock"
+  exec 9>"$out/lock/$1"
+  flock 9
+}
+
+# The nginx source and configured build folder that the bindings are generated from.
+nginx_source() {
+  if [ "$1" = debian ]; then echo /usr/share/nginx/src; else echo "$out/nginx/$1/src"; fi
+}
+nginx_objects() { echo "$out/nginx/$1/objs"; }
+
+# nginx_environment KIND: exports what a cargo command on the module needs. Each nginx has its own target folder,
+# else the bindings would be generated anew at each change of kind.
+nginx_environment() {
+  NGINX_SOURCE_DIR=$(nginx_source "$1")
+  NGINX_BUILD_DIR=$(nginx_objects "$1")
+  CARGO_TARGET_DIR=$out/module/$1/cargo
+  export NGINX_SOURCE_DIR NGINX_BUILD_DIR CARGO_TARGET_DIR
+}
