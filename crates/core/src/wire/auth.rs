@@ -100,6 +100,14 @@ impl Auth {
         self.seal(out, tenant, nonce, pdu_len, |out| encode::rate_response(out, guards, resources))
     }
 
+    /// The AES nonce of a datagram, unauthenticated, for observers; `None` under a cookie and where there is none.
+    pub fn nonce(&self, datagram: &[u8]) -> Option<[u8; 12]> {
+        let (_, tenant_len) = view::tenant(datagram).ok()?;
+        let (tlv_type, _) = view::type_and_size(&datagram[tenant_len..]).ok()?;
+        let nonce = datagram[tenant_len..].get(TLV_HEADER_LEN..)?.first_chunk()?;
+        (tlv_type == AES_TYPE && self.kind() == KeyKind::Aes).then_some(*nonce)
+    }
+
     /// Authenticates a datagram and decrypts it in place; the PDU starts at the returned message's slice.
     ///
     /// # Errors
