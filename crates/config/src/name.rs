@@ -6,10 +6,10 @@ use crate::text::Excerpt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Nothing there.
-    #[error("needs a name as its first argument, it is empty")]
+    #[error("first argument must be a name, it is empty")]
     Empty,
     /// Looks like a named argument.
-    #[error("needs a name without \"=\" as its first argument, it is \"{0}\"")]
+    #[error("first argument must be a name without \"=\", it is \"{0}\"")]
     Equals(Excerpt),
 }
 
@@ -43,6 +43,6 @@ mod tests {
     #[test]
     fn a_named_argument_is_no_name() {
         let error = parse(b"zone=a").unwrap_err();
-        assert_eq!(error.to_string(), "needs a name without \"=\" as its first argument, it is \"zone=a\"");
+        assert_eq!(error.to_string(), "first argument must be a name without \"=\", it is \"zone=a\"");
     }
 }

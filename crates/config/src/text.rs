@@ -46,7 +46,7 @@ pub fn split_argument(argument: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// A value that starts with a quote: nginx keeps such quotes as bytes of the value and ends it at a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("has a quote inside the argument, quote the whole argument: \"{name}=<template>\"")]
+#[error("\"{name}=\" has a quote inside its value, quote the whole argument: \"{name}=<template>\"")]
 pub struct QuoteError {
     /// The argument's name.
     pub name: &'static str,
