@@ -1,0 +1,396 @@
+//! A simulated world around one client: a virtual clock, servers that follow a script, a network that can lose,
+//! delay, double and reorder, and the caller's part of the contract (timers, sending, draining).
+//!
+//! Used by the `client*` and `simulation` tests. Time passes only in `run_until`; nothing here sleeps or reads a
+//! clock, and all chance comes from one seed.
+#![allow(dead_code)] // Each test binary uses its own part of this.
+
+pub mod network;
+pub mod server;
+
+use self::network::{Network, Random};
+use self::server::{Receipt, Reply, Server};
+use ratelimitly_core::client::{AdmissionKey, Ask, Client, Completion, Discovered, Outcome, StartError};
+use ratelimitly_core::id::{BucketId, RequestId, ServerId, TrackerId, TrackerSettings};
+use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
+use ratelimitly_core::membership::{Member, Membership};
+use ratelimitly_core::policy::Policy;
+use ratelimitly_core::time::{Millis, WallMillis};
+use ratelimitly_core::wire::{Auth, Guard, Observation, Pdu, Resource};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The wall clock's reading at virtual time 0.
+pub const WALL: u64 = 1_790_000_000_000;
+
+/// One transmit, as it left the client.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub at: Millis,
+    pub to: SocketAddr,
+    pub request_id: RequestId,
+    pub timestamp_ms: u64,
+    pub steering_feedback: u8,
+    /// Serial number of the admission (see `Sim::start`), 0 for a report.
+    pub serial: u64,
+    pub bytes: Vec<u8>,
+    /// Whether the endpoint could be sent to.
+    pub ok: bool,
+}
+
+/// One completion, and when it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    pub at: Millis,
+    pub serial: u64,
+    pub completion: Completion,
+}
+
+/// A datagram on its way.
+pub enum Flight {
+    ToServer { to: SocketAddr, bytes: Vec<u8> },
+    ToClient { bytes: Vec<u8> },
+}
+
+/// The world.
+pub struct Sim {
+    pub client: Client,
+    pub now: Millis,
+    pub servers: Vec<Server>,
+    pub network: Network,
+    /// Endpoints that cannot be sent to.
+    pub unreachable: HashSet<SocketAddr>,
+    /// Most milliseconds that the caller handles a timeout too late; drawn for each.
+    pub lateness: u64,
+    pub sent: Vec<Sent>,
+    pub done: Vec<Done>,
+    /// Times at which the client asked for a discovery.
+    pub discoveries: Vec<Millis>,
+    /// Next deadline of each admission in flight, and when it will be handled.
+    pub timers: HashMap<AdmissionKey, (Millis, Millis)>,
+    pub serials: HashMap<AdmissionKey, u64>,
+    pub auth: Auth,
+    flights: BTreeMap<(Millis, u64), Flight>,
+    flight_count: u64,
+    last_serial: u64,
+    pub random: Random,
+}
+
+/// An AES key with generous quotas.
+pub fn key() -> ApiKey {
+    key_of(KeyKind::Aes)
+}
+
+/// A key of either kind; windows up to 65536 ms.
+pub fn key_of(kind: KeyKind) -> ApiKey {
+    let quotas = Quotas {
+        rate_buckets_max: 1 << 16,
+        latency_services_max: 1 << 10,
+        metrics_labels_max: 1 << 10,
+        latency_buffer_size_max: 1 << 7,
+        dedup_ttl_ms_max: 2000,
+        rate_window_size_ms_max: 1 << 16,
+    };
+    ApiKey::new(kind, 4242, [7; 32], quotas).expect("a valid key")
+}
+
+/// The address of endpoint `n` of server `id`.
+pub fn endpoint(id: u64, n: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, (id >> 8) as u8, id as u8], 4000 + n))
+}
+
+pub fn guard(serial: u64) -> Guard {
+    Guard { tracker: TrackerId(tag(serial)), settings: settings(), threshold_ms: 100 }
+}
+
+pub fn resource(serial: u64) -> Resource {
+    Resource { bucket: BucketId(tag(serial)), window_size_ms: 1000, rate_limit: 100, tokens: 1 }
+}
+
+pub fn observation() -> Observation {
+    Observation { tracker: TrackerId(tag(0)), settings: settings(), latency_ms: 17 }
+}
+
+fn settings() -> TrackerSettings {
+    TrackerSettings { ttl_ms: 30_000, max_samples: 128, min_sample_threshold: 8 }
+}
+
+fn tag(serial: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&serial.to_le_bytes());
+    bytes
+}
+
+/// The serial number in a request's first block; 0 for a report.
+fn serial_of(pdu: &Pdu<'_>) -> u64 {
+    let Pdu::RateRequest(request) = pdu else { return 0 };
+    let first = request.guards().next().map(|guard| guard.tracker.0);
+    let first = first.or_else(|| request.resources().next().map(|resource| resource.bucket.0));
+    first.map_or(0, |bytes| u64::from_le_bytes(*bytes.first_chunk().expect("16 bytes")))
+}
+
+impl Sim {
+    /// A world with these servers, known to the client for 300 seconds.
+    pub fn new(policy: Policy, servers: Vec<Server>) -> Sim {
+        let mut sim = Sim::cold(policy, servers);
+        sim.discover(300);
+        sim.discoveries.clear();
+        sim
+    }
+
+    /// A world whose client knows no members yet.
+    pub fn cold(policy: Policy, servers: Vec<Server>) -> Sim {
+        Sim::with_key(&key(), policy, servers, 1)
+    }
+
+    pub fn with_key(key: &ApiKey, policy: Policy, servers: Vec<Server>, seed: u64) -> Sim {
+        let mut random = Random::new(seed);
+        let mut client_seed = [0; 32];
+        client_seed.fill_with(|| random.next() as u8);
+        Sim {
+            client: Client::new(key, policy, client_seed),
+            now: Millis(1_000),
+            servers,
+            network: Network::perfect(),
+            unreachable: HashSet::new(),
+            lateness: 0,
+            sent: Vec::new(),
+            done: Vec::new(),
+            discoveries: Vec::new(),
+            timers: HashMap::new(),
+            serials: HashMap::new(),
+            auth: Auth::new(key),
+            flights: BTreeMap::new(),
+            flight_count: 0,
+            last_serial: 0,
+            random,
+        }
+    }
+
+    pub fn wall(&self) -> WallMillis {
+        WallMillis(WALL + self.now.0)
+    }
+
+    /// The servers as discovery would find them.
+    pub fn membership(&self) -> Arc<Membership> {
+        let members = self.servers.iter();
+        let members =
+            members.map(|server| Member { id: ServerId(server.id), endpoints: server.endpoints.clone() });
+        Arc::new(Membership::new(members.collect()).expect("a server with an endpoint"))
+    }
+
+    /// A discovery finds the servers now.
+    pub fn discover(&mut self, ttl_s: u32) {
+        let membership = self.membership();
+        self.client.handle_discovered(self.now, Discovered { membership, ttl_s });
+        self.drain();
+    }
+
+    /// A discovery fails now.
+    pub fn fail_discovery(&mut self) {
+        self.client.handle_discovery_failed(self.now);
+        self.drain();
+    }
+
+    /// Starts an admission for one resource. Its serial number is in the bucket id.
+    pub fn start(&mut self) -> AdmissionKey {
+        self.try_start(0, 1).expect("an admission starts")
+    }
+
+    /// Starts an admission with so many guards and resources.
+    pub fn try_start(&mut self, guards: usize, resources: usize) -> Result<AdmissionKey, StartError> {
+        self.last_serial += 1;
+        let serial = self.last_serial;
+        let guards = vec![guard(serial); guards];
+        let resources = vec![resource(serial); resources];
+        self.start_ask(serial, &Ask { guards: &guards, resources: &resources, label: b"" })
+    }
+
+    /// Starts an admission for anything.
+    pub fn start_ask(&mut self, serial: u64, ask: &Ask<'_>) -> Result<AdmissionKey, StartError> {
+        let result = self.client.start(self.now, self.wall(), ask);
+        if let Ok(key) = result {
+            self.serials.insert(key, serial);
+        }
+        self.drain();
+        result
+    }
+
+    pub fn cancel(&mut self, key: AdmissionKey) {
+        self.client.cancel(key);
+        self.timers.remove(&key);
+        self.drain();
+    }
+
+    /// Hands one datagram to the client as a batch of its own.
+    pub fn receive(&mut self, mut bytes: Vec<u8>) {
+        self.client.handle_datagram(&mut bytes);
+        self.client.finish_batch(self.now);
+        self.drain();
+    }
+
+    /// The caller's duty after every input: take out everything that the client has to say.
+    pub fn drain(&mut self) {
+        loop {
+            let batch: Vec<_> = self.client.transmits().map(|one| (one.to, one.bytes.to_vec())).collect();
+            let results: Vec<bool> = batch.iter().map(|(to, _)| !self.unreachable.contains(to)).collect();
+            for ((to, bytes), ok) in batch.iter().zip(&results) {
+                self.note_sent(*to, bytes, *ok);
+            }
+            self.client.handle_sent(self.now, &results);
+            self.take_deadlines();
+            self.take_completions();
+            if self.client.poll_discovery(self.now) {
+                self.discoveries.push(self.now);
+            }
+            if batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn take_deadlines(&mut self) {
+        while let Some((key, deadline)) = self.client.poll_deadline() {
+            let handled = deadline + self.random.below(self.lateness + 1);
+            self.timers.insert(key, (deadline, handled));
+        }
+    }
+
+    fn take_completions(&mut self) {
+        while let Some(completion) = self.client.poll_completion() {
+            self.timers.remove(&completion.key);
+            let serial =
+                self.serials.remove(&completion.key).expect("a completion of an admission in flight");
+            self.done.push(Done { at: self.now, serial, completion });
+        }
+    }
+
+    fn note_sent(&mut self, to: SocketAddr, bytes: &[u8], ok: bool) {
+        let mut opened = bytes.to_vec();
+        let (tenant, pdu) = self.auth.open(&mut opened).expect("the client seals what a server can open");
+        let serial = serial_of(&pdu);
+        self.sent.push(Sent {
+            at: self.now,
+            to,
+            request_id: tenant.request_id,
+            timestamp_ms: tenant.timestamp_ms,
+            steering_feedback: tenant.steering_feedback,
+            serial,
+            bytes: bytes.to_vec(),
+            ok,
+        });
+        if ok {
+            for delay in self.network.deliveries(&mut self.random) {
+                self.fly(delay, Flight::ToServer { to, bytes: bytes.to_vec() });
+            }
+        }
+    }
+
+    fn fly(&mut self, delay: u64, flight: Flight) {
+        self.flight_count += 1;
+        self.flights.insert((self.now + delay, self.flight_count), flight);
+    }
+
+    /// Lets time pass until `end`, with everything that happens up to and at that moment.
+    pub fn run_until(&mut self, end: Millis) {
+        while let Some(next) = self.next_event().filter(|at| *at <= end) {
+            self.now = next.max(self.now);
+            self.deliver();
+            self.fire_timers();
+        }
+        self.now = end;
+    }
+
+    /// Lets so many milliseconds pass.
+    pub fn run(&mut self, ms: u64) {
+        self.run_until(self.now + ms);
+    }
+
+    fn next_event(&self) -> Option<Millis> {
+        let timer = self.timers.values().map(|(_, handled)| *handled).min();
+        let flight = self.flights.keys().next().map(|(at, _)| *at);
+        timer.into_iter().chain(flight).min()
+    }
+
+    /// Datagrams that have arrived by now: servers take theirs, the client's are one read batch.
+    fn deliver(&mut self) {
+        let mut batch = Vec::new();
+        while let Some(entry) = self.flights.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            match entry.remove() {
+                Flight::ToServer { to, bytes } => self.serve(to, bytes),
+                Flight::ToClient { bytes } => batch.push(bytes),
+            }
+        }
+        for bytes in &mut batch {
+            self.client.handle_datagram(bytes);
+        }
+        self.client.finish_batch(self.now);
+        self.drain();
+    }
+
+    fn serve(&mut self, to: SocketAddr, mut bytes: Vec<u8>) {
+        let Some(server) = self.servers.iter_mut().find(|server| server.endpoints.contains(&to)) else {
+            return;
+        };
+        let (tenant, pdu) = self.auth.open(&mut bytes).expect("the client seals what a server can open");
+        let Pdu::RateRequest(request) = pdu else { return };
+        let receipt = Receipt::new(self.now, tenant, &request);
+        let replies: Vec<(u64, Vec<u8>)> = server
+            .take(&receipt)
+            .iter()
+            .map(|reply| (reply.after_ms, receipt.answer(&self.auth, server.id, reply)))
+            .collect();
+        for (after_ms, bytes) in replies {
+            for delay in self.network.deliveries(&mut self.random) {
+                self.fly(after_ms + delay, Flight::ToClient { bytes: bytes.clone() });
+            }
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        let due = self.timers.iter().filter(|(_, (_, handled))| *handled <= self.now);
+        let mut due: Vec<AdmissionKey> = due.map(|(key, _)| *key).collect();
+        due.sort_by_key(|key| self.serials[key]);
+        for key in due {
+            // Completing one may end another's timer; then it is not called.
+            if self.timers.get(&key).is_some_and(|(_, handled)| *handled <= self.now) {
+                self.client.handle_timeout(self.now, key);
+                self.drain();
+            }
+        }
+    }
+
+    /// An answer to the last request that server `id` could have got, ready to `receive`.
+    pub fn answer(&self, id: u64, reply: &Reply) -> Vec<u8> {
+        let sent = self.sent.last().expect("something was sent");
+        self.answer_to(sent, id, reply)
+    }
+
+    pub fn answer_to(&self, sent: &Sent, id: u64, reply: &Reply) -> Vec<u8> {
+        let mut bytes = sent.bytes.clone();
+        let (tenant, pdu) = self.auth.open(&mut bytes).expect("the client's own datagram");
+        let Pdu::RateRequest(request) = pdu else { panic!("a report has no answer") };
+        Receipt::new(self.now, tenant, &request).answer(&self.auth, id, reply)
+    }
+
+    /// The only completion so far.
+    pub fn only(&self) -> Completion {
+        assert_eq!(self.done.len(), 1, "exactly one completion: {:?}", self.done);
+        self.done[0].completion
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        self.only().outcome
+    }
+
+    /// How often something was sent to the first endpoint of server `id`.
+    pub fn sent_to(&self, id: u64) -> usize {
+        self.sent.iter().filter(|sent| sent.to == endpoint(id, 0)).count()
+    }
+
+    /// The times of all transmits to the first endpoint of server `id`.
+    pub fn times_to(&self, id: u64) -> Vec<u64> {
+        self.sent.iter().filter(|sent| sent.to == endpoint(id, 0)).map(|sent| sent.at.0).collect()
+    }
+}
