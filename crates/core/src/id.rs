@@ -117,3 +117,44 @@ impl fmt::Display for ServerId {
         self.0.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_ids_are_decimal_without_leading_zeros() {
+        let id = |target| ServerId::from_srv_target(target).map(|id| id.0);
+        assert_eq!(id("s-1015809.example.com."), Some(1_015_809));
+        assert_eq!(id("S-18446744073709551615.x"), Some(u64::MAX));
+        assert_eq!(id("s-0"), Some(0));
+        for target in
+            ["", "s-", "s-.x", "s-01.x", "s-00", "s-+1.x", "s--1.x", "s-1a.x", "t-1.x", "1.x", "s1.x"]
+        {
+            assert_eq!(id(target), None, "{target}");
+        }
+        assert_eq!(id("s-18446744073709551616.x"), None);
+        assert_eq!(id("x.s-1.example.com"), None);
+    }
+
+    #[test]
+    fn ids_show_as_lower_case_hexadecimal() {
+        let bytes = std::array::from_fn(|i| 0xF0 + i as u8);
+        let shown = "f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
+        assert_eq!(format!("{} {:?}", BucketId(bytes), BucketId(bytes)), format!("{shown} {shown}"));
+        assert_eq!(format!("{} {:?}", TrackerId(bytes), TrackerId(bytes)), format!("{shown} {shown}"));
+        assert_eq!(format!("{} {:?}", RequestId(bytes), RequestId(bytes)), format!("{shown} {shown}"));
+        assert_eq!(ServerId(42).to_string(), "42");
+    }
+
+    #[test]
+    fn every_field_is_part_of_an_id() {
+        assert_ne!(BucketId::new(b"a", 1, 2), BucketId::new(b"a", 2, 1));
+        assert_ne!(BucketId::new(b"a", 1, 2), BucketId::new(b"a\0", 1, 2));
+        let settings = TrackerSettings { ttl_ms: 1, max_samples: 2, min_sample_threshold: 3 };
+        let id = TrackerId::new(b"a", settings);
+        assert_ne!(id, TrackerId::new(b"a", TrackerSettings { ttl_ms: 9, ..settings }));
+        assert_ne!(id, TrackerId::new(b"a", TrackerSettings { max_samples: 9, ..settings }));
+        assert_ne!(id, TrackerId::new(b"a", TrackerSettings { min_sample_threshold: 9, ..settings }));
+    }
+}

@@ -94,7 +94,7 @@ impl ApiKey {
     /// # Errors
     /// Every departure from wire.md's description, each with its own variant.
     pub fn parse(text: &str) -> Result<ApiKey, KeyError> {
-        let checked = CheckedHrpstring::new::<Bech32>(text).map_err(bech32_error)?;
+        let checked = CheckedHrpstring::new::<Bech32>(text).map_err(|error| bech32_error(text, error))?;
         let kind = kind_of(text)?;
         let payload = payload_of(&checked)?;
         let (&[version], rest) = take(payload.as_slice());
@@ -202,10 +202,13 @@ fn take<const LEN: usize>(bytes: &[u8]) -> (&[u8; LEN], &[u8]) {
     bytes.split_first_chunk().expect("the fields add up to PAYLOAD_LEN")
 }
 
-fn bech32_error(error: CheckedHrpstringError) -> KeyError {
+fn bech32_error(text: &str, error: CheckedHrpstringError) -> KeyError {
+    // The decoder reads from the end, so a prefix without separator would be called a foreign character.
+    if !text.contains('1') {
+        return KeyError::Bech32("no separator");
+    }
     KeyError::Bech32(match error {
         CheckedHrpstringError::Parse(UncheckedHrpstringError::Char(char_error)) => match char_error {
-            CharError::MissingSeparator => "no separator",
             CharError::NothingAfterSeparator => "nothing after the separator",
             CharError::MixedCase => "mixed case",
             _ => "foreign character",
@@ -263,4 +266,90 @@ impl Quotas {
 fn exponent(quota: u32, most: u32, complaint: &'static str) -> Result<u32, KeyError> {
     let exponent = quota.trailing_zeros();
     if quota.is_power_of_two() && exponent <= most { Ok(exponent) } else { Err(KeyError::Quotas(complaint)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUOTAS: Quotas = Quotas {
+        rate_buckets_max: 1 << 24,
+        latency_services_max: 1,
+        metrics_labels_max: 1 << 31,
+        latency_buffer_size_max: 1 << 15,
+        dedup_ttl_ms_max: 2000,
+        rate_window_size_ms_max: 1 << 30,
+    };
+
+    fn refusal(quotas: Quotas) -> KeyError {
+        ApiKey::new(KeyKind::Aes, 1, [2; 32], quotas).unwrap_err()
+    }
+
+    #[test]
+    fn extreme_quotas_survive_the_text_form() {
+        let least = Quotas {
+            rate_buckets_max: 1,
+            latency_services_max: 1 << 24,
+            metrics_labels_max: 1,
+            latency_buffer_size_max: 1,
+            dedup_ttl_ms_max: 10,
+            rate_window_size_ms_max: 1,
+        };
+        let widest_window = Quotas { rate_window_size_ms_max: u32::MAX, ..QUOTAS };
+        for quotas in [QUOTAS, least, widest_window] {
+            let text = ApiKey::new(KeyKind::Cookie, u64::MAX, [0xFF; 32], quotas).unwrap().encode();
+            assert_eq!(*ApiKey::parse(&text).unwrap().quotas(), quotas);
+        }
+    }
+
+    #[test]
+    fn quotas_that_the_word_cannot_express_are_refused() {
+        let complaints = [
+            refusal(Quotas { rate_buckets_max: 3, ..QUOTAS }),
+            refusal(Quotas { rate_buckets_max: 1 << 25, ..QUOTAS }),
+            refusal(Quotas { latency_services_max: 1 << 25, ..QUOTAS }),
+            refusal(Quotas { metrics_labels_max: 0, ..QUOTAS }),
+            refusal(Quotas { latency_buffer_size_max: 1 << 16, ..QUOTAS }),
+            refusal(Quotas { dedup_ttl_ms_max: 0, ..QUOTAS }),
+            refusal(Quotas { dedup_ttl_ms_max: 15, ..QUOTAS }),
+            refusal(Quotas { dedup_ttl_ms_max: 2010, ..QUOTAS }),
+            refusal(Quotas { rate_window_size_ms_max: 1 << 31, ..QUOTAS }),
+        ];
+        assert!(complaints.iter().all(|error| matches!(error, KeyError::Quotas(_))), "{complaints:?}");
+    }
+
+    /// Text that never was a key and keys of the retired formats get the same opening words.
+    #[test]
+    fn undecodable_and_legacy_keys_are_invalid_bech32() {
+        let legacy = bech32::encode_lower::<Bech32>(Hrp::parse_unchecked("rl-aes"), &[0; 44]).unwrap();
+        let error = |text: &str| ApiKey::parse(text).unwrap_err().to_string();
+        assert_eq!(error("random text"), "invalid bech32: no separator");
+        assert_eq!(error("rl-aes1nonsense"), "invalid bech32: foreign character");
+        assert_eq!(error(&legacy), "invalid bech32: payload has 44 bytes, an API key has 45");
+    }
+
+    #[test]
+    fn other_kinds_are_refused_without_their_name() {
+        let text = bech32::encode_lower::<Bech32>(Hrp::parse_unchecked("my-wallet"), &[1; 45]).unwrap();
+        let error = ApiKey::parse(&text).unwrap_err();
+        assert_eq!(error.to_string(), "unsupported API key kind (unknown), must be rl-aes or rl-cookie");
+    }
+
+    #[test]
+    fn a_bech32m_checksum_is_refused() {
+        let text = bech32::encode_lower::<bech32::Bech32m>(Hrp::parse_unchecked("rl-aes"), &[1; 45]).unwrap();
+        assert_eq!(ApiKey::parse(&text).unwrap_err(), KeyError::Bech32("checksum does not match"));
+    }
+
+    #[test]
+    fn debug_shows_kind_and_id_only() {
+        let key = ApiKey::new(KeyKind::Aes, 42, [0xAB; 32], QUOTAS).unwrap();
+        assert_eq!(format!("{key:?}"), "ApiKey { kind: Aes, key_id: 42, .. }");
+    }
+
+    #[test]
+    fn clones_share_the_secret_instead_of_copying_it() {
+        let key = ApiKey::new(KeyKind::Cookie, 42, [0xAB; 32], QUOTAS).unwrap();
+        assert!(Arc::ptr_eq(key.secret(), key.clone().secret()));
+    }
 }

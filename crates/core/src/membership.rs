@@ -46,3 +46,42 @@ fn member(id: ServerId, mut endpoints: Vec<SocketAddr>) -> Option<Member> {
     endpoints.dedup();
     if endpoints.is_empty() { None } else { Some(Member { id, endpoints }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(id: u64, endpoints: &[&str]) -> Member {
+        Member { id: ServerId(id), endpoints: endpoints.iter().map(|text| text.parse().unwrap()).collect() }
+    }
+
+    #[test]
+    fn records_of_one_id_are_one_member_with_each_endpoint_once() {
+        let records = vec![
+            found(7, &["192.0.2.2:53", "[2001:db8::1]:53"]),
+            found(7, &["192.0.2.1:53", "192.0.2.2:53", "192.0.2.2:54"]),
+        ];
+        let merged = found(7, &["192.0.2.1:53", "192.0.2.2:53", "192.0.2.2:54", "[2001:db8::1]:53"]);
+        assert_eq!(Membership::new(records).unwrap().members(), [merged]);
+    }
+
+    #[test]
+    fn the_oldest_member_is_first() {
+        let endpoint = ["192.0.2.1:53"];
+        let members = [9, 1, u64::MAX, 5].map(|id| found(id, &endpoint)).to_vec();
+        let membership = Membership::new(members).unwrap();
+        assert_eq!(membership.members().iter().map(|m| m.id.0).collect::<Vec<_>>(), [1, 5, 9, u64::MAX]);
+    }
+
+    #[test]
+    fn members_without_endpoints_are_left_out() {
+        let membership = Membership::new(vec![found(1, &[]), found(2, &["192.0.2.1:53"])]).unwrap();
+        assert_eq!(membership.members(), [found(2, &["192.0.2.1:53"])]);
+    }
+
+    #[test]
+    fn without_any_endpoint_there_is_no_membership() {
+        assert_eq!(Membership::new(vec![]), None);
+        assert_eq!(Membership::new(vec![found(1, &[])]), None);
+    }
+}

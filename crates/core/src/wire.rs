@@ -7,6 +7,8 @@
 
 mod auth;
 mod encode;
+#[cfg(test)]
+mod tests;
 mod view;
 
 pub use auth::Auth;
@@ -43,12 +45,12 @@ const LABEL_TYPE: u16 = 0x4C4D;
 /// Bytes of a whole rate request's datagram, for a configuration that warns before the first request does.
 /// `label_len` 0 is no label. The datagram can be sent if this is at most [`MAX_DATAGRAM`].
 pub fn rate_request_size(kind: KeyKind, guards: usize, resources: usize, label_len: usize) -> usize {
-    head_len(kind) + rate_pdu_len(guards, resources, label_len)
+    rate_pdu_len(guards, resources, label_len).saturating_add(head_len(kind))
 }
 
 /// Bytes of a whole latency report's datagram.
 pub fn report_size(kind: KeyKind, observations: usize) -> usize {
-    head_len(kind) + report_pdu_len(observations)
+    report_pdu_len(observations).saturating_add(head_len(kind))
 }
 
 /// Bytes before the PDU.

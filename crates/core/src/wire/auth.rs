@@ -17,6 +17,9 @@ use subtle::ConstantTimeEq;
 const TAG_LEN: usize = 16;
 
 /// Seals and opens datagrams of one key: the expanded AES key or the cookie. `Debug` shows the kind only.
+///
+/// The cookie is wiped with its key. The cipher keeps its expanded AES key in one heap place of its own, which it
+/// does not wipe: make one `Auth` a process and keep it.
 pub struct Auth {
     scheme: Scheme,
 }
