@@ -1,1 +1,110 @@
-//! The nginx module.
+//! `ngx_http_ratelimitly_module`: nginx asks RateLimitly whether a request may proceed.
+//!
+//! This file is the table that nginx reads: the module, its hooks into loading and into a process's life. The rooms:
+//! `conf` (directives), `render` (values for a request), `handler` (the two phases), `context` (what is kept for a request),
+//! `worker` and `driver` (the worker's client and its sockets), `discovery` (DNS), `logging`, `variable`, and `nginx` with
+//! the safe wrappers. The protocol is `ratelimitly-core`'s.
+
+mod conf;
+mod context;
+mod discovery;
+mod driver;
+mod handler;
+mod logging;
+mod nginx;
+mod render;
+mod variable;
+mod worker;
+
+use crate::conf::MainConf;
+use crate::nginx::border;
+use crate::nginx::conf::{Conf, NoMemory};
+use crate::nginx::cycle;
+use crate::nginx::phases::Phase;
+use ngx::ffi::{self, ngx_conf_t, ngx_cycle_t, ngx_http_module_t, ngx_int_t, ngx_module_t, ngx_uint_t};
+
+const OK: ngx_int_t = ffi::NGX_OK as ngx_int_t;
+const ERROR: ngx_int_t = ffi::NGX_ERROR as ngx_int_t;
+
+static CONTEXT: ngx_http_module_t = ngx_http_module_t {
+    preconfiguration: Some(preconfiguration),
+    postconfiguration: Some(postconfiguration),
+    create_main_conf: Some(conf::create_main_conf),
+    init_main_conf: None,
+    create_srv_conf: None,
+    merge_srv_conf: None,
+    create_loc_conf: Some(conf::create_location_conf),
+    merge_loc_conf: Some(conf::merge_location_conf),
+};
+
+ngx::ngx_modules!(ngx_http_ratelimitly_module);
+
+/// The module, as nginx finds it in the shared object.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static mut ngx_http_ratelimitly_module: ngx_module_t = ngx_module_t {
+    ctx: (&raw const CONTEXT).cast_mut().cast(),
+    commands: (&raw const conf::COMMANDS).cast_mut().cast(),
+    type_: ffi::NGX_HTTP_MODULE as ngx_uint_t,
+    init_module: Some(init_module),
+    init_process: Some(init_process),
+    exit_process: Some(exit_process),
+    ..ngx_module_t::default()
+};
+
+/// The module's place in the tables of HTTP modules.
+fn module_index() -> ngx_uint_t {
+    // SAFETY: nginx numbers its modules while loading, before any of them is used, and never again.
+    unsafe { (*(&raw const ngx_http_ratelimitly_module)).ctx_index }
+}
+
+unsafe extern "C" fn preconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
+    // SAFETY: nginx passes its live loader for the length of this call.
+    let cf = unsafe { Conf::from_ptr(cf) };
+    border::guarded("the start of loading", ERROR, || {
+        status(cf.add_variable(variable::NAME, Some(variable::evaluate)))
+    })
+}
+
+unsafe extern "C" fn postconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
+    // SAFETY: nginx passes its live loader for the length of this call.
+    let cf = unsafe { Conf::from_ptr(cf) };
+    border::guarded("the end of loading", ERROR, || status(finish_loading(cf)))
+}
+
+fn finish_loading(cf: &Conf) -> Result<(), conf::Rejected> {
+    let main = conf::finish(cf)?;
+    main.verdict_index.set(cf.variable_index(variable::NAME)?);
+    cf.add_last_handler(Phase::PreContent, Some(handler::precontent))?;
+    cf.add_last_handler(Phase::Log, Some(handler::log))?;
+    Ok(())
+}
+
+fn status<E>(result: Result<(), E>) -> ngx_int_t {
+    if result.is_ok() { OK } else { ERROR }
+}
+
+/// A new cycle is about to take over. Where the process stays the same the old cycle's driver goes once it is idle.
+unsafe extern "C" fn init_module(_new: *mut ngx_cycle_t) -> ngx_int_t {
+    border::guarded("a new cycle", (), || {
+        if cycle::is_single_process()
+            && let Some(old) = MainConf::of_cycle(cycle::current())
+        {
+            old.worker.retire();
+        }
+    });
+    OK
+}
+
+unsafe extern "C" fn init_process(_cycle: *mut ngx_cycle_t) -> ngx_int_t {
+    border::guarded("a worker's start", (), logging::install);
+    OK
+}
+
+unsafe extern "C" fn exit_process(cycle: *mut ngx_cycle_t) {
+    border::guarded("a worker's end", (), || {
+        if let Some(main) = MainConf::of_cycle(cycle) {
+            main.worker.shut_down();
+        }
+    });
+}

@@ -1,0 +1,262 @@
+//! A worker's driver: it connects the sans-IO client with the worker's UDP socket, with nginx's timers and with the
+//! requests that wait.
+//!
+//! Called by the handlers (start, report, cancel) and by the event loop (datagrams, deadlines, discovery). It knows no
+//! wire byte and no directive. Every entry changes the core first, gives up all borrows, and leaves what follows to
+//! `settle`, which alone sends and resumes: a request that goes on may start, end or free others.
+
+mod discovering;
+mod notes;
+mod rebind;
+mod settle;
+
+use crate::conf::{Fail, Fault, Faults, MainConf};
+use crate::context::{Context, Waiter};
+use crate::discovery::{self, Discovery};
+use crate::nginx::border;
+use crate::nginx::clock;
+use crate::nginx::connection::{OpenError, Ready};
+use crate::nginx::log::Level;
+use crate::nginx::posted::PostedEvent;
+use crate::nginx::timer::Timer;
+use crate::nginx::udp::{BATCH, Bound, Receiver, Sender, UdpSocket};
+use crate::worker::Slot;
+use settle::Ending;
+use notes::Notes;
+use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
+use ratelimitly_core::membership::Membership;
+use ratelimitly_core::wire::Observation;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+/// Why a worker could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetUpError {
+    /// No key; the configuration has seen to it that this cannot be.
+    #[error("no API key is configured")]
+    NoKey,
+    /// The kernel gave no random bytes.
+    #[error("the kernel gave no random bytes: {0}")]
+    Random(getrandom::Error),
+    /// No UDP socket.
+    #[error("the UDP socket cannot be opened: {0}")]
+    Socket(#[from] OpenError),
+    /// No discovery.
+    #[error("discovery cannot be set up: {0}")]
+    Discovery(#[from] discovery::SetupError),
+}
+
+/// Why an admission or a report did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The core refused it.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The core panicked; its client is on its way out.
+    #[error("the client failed inside")]
+    Broken,
+}
+
+/// One worker's client and everything it drives.
+///
+/// The fields that hold tasks and sockets go in this order: discovery, the core, the UDP socket.
+pub struct Driver {
+    discovery: Discovery,
+    core: RefCell<Client>,
+    socket: RefCell<Option<UdpSocket>>,
+    sender: RefCell<Sender>,
+    receiver: RefCell<Receiver>,
+    /// The suspended requests, by their admission's slot.
+    waiting: RefCell<Vec<Option<(AdmissionKey, Waiter)>>>,
+    /// Those whose admission has ended and that are about to go on.
+    ready: RefCell<VecDeque<(AdmissionKey, Ending, Waiter)>>,
+    settling: Cell<bool>,
+    /// Set by a panic inside the core, whose state is not to be trusted any more.
+    broken: Cell<bool>,
+    settle_event: PostedEvent,
+    rebind_event: PostedEvent,
+    rebind_timer: Timer,
+    notes: Notes,
+    srv_name: String,
+    /// The members found last.
+    membership: RefCell<Option<Arc<Membership>>>,
+    bind: Option<IpAddr>,
+    fail: Fail,
+    detail: Level,
+    verdict_index: usize,
+    faults: Rc<Faults>,
+    slot: Weak<Slot>,
+    myself: Weak<Driver>,
+}
+
+impl Driver {
+    /// Sets everything up; nothing is left behind where a part fails.
+    pub fn set_up(conf: &MainConf, slot: &Rc<Slot>) -> Result<Rc<Driver>, SetUpError> {
+        let key = conf.key.as_ref().ok_or(SetUpError::NoKey)?;
+        let core = Client::new(key, conf.policy.clone(), seed(&conf.faults)?);
+        let discovery = Discovery::new(discovering::settings(conf))?;
+        let driver = Rc::new_cyclic(|myself: &Weak<Driver>| Driver {
+            discovery,
+            core: RefCell::new(core),
+            socket: RefCell::new(None),
+            sender: RefCell::new(Sender::new()),
+            receiver: RefCell::new(Receiver::new()),
+            waiting: RefCell::default(),
+            ready: RefCell::default(),
+            settling: Cell::new(false),
+            broken: Cell::new(false),
+            settle_event: settle::event(myself.clone()),
+            rebind_event: rebind::event(myself.clone()),
+            rebind_timer: rebind::timer(myself.clone()),
+            notes: Notes::new(),
+            bind: conf.bind,
+            fail: conf.fail,
+            detail: conf.detail_level(),
+            srv_name: conf.srv_name.clone(),
+            membership: RefCell::default(),
+            verdict_index: conf.verdict_index.get(),
+            faults: Rc::clone(&conf.faults),
+            slot: Rc::downgrade(slot),
+            myself: myself.clone(),
+        });
+        let socket = driver.open_socket()?;
+        driver.socket.replace(Some(socket));
+        Ok(driver)
+    }
+
+    fn open_socket(&self) -> Result<UdpSocket, OpenError> {
+        if self.faults.fires(Fault::Socket) {
+            return Err(OpenError::TooManyFiles);
+        }
+        let bound = Bound::open(self.bind)?;
+        if self.faults.fires(Fault::Connection) {
+            return Err(OpenError::NoFreeSlot);
+        }
+        UdpSocket::register(bound, Rc::new(SocketHandler { driver: self.myself.clone() }))
+    }
+
+    /// Starts an admission; `context`'s request must be suspended by the caller then.
+    pub fn start(self: &Rc<Self>, context: &Context, ask: &Ask<'_>) -> Result<(), Refused> {
+        let (now, wall) = (clock::monotonic(), clock::wall());
+        let key = self.with_core("starting an admission", |core| core.start(now, wall, ask));
+        self.settle_soon();
+        let key = key.ok_or(Refused::Broken)??;
+        let asked = (ask.guards.len() as u16, ask.resources.len() as u16);
+        let waiter = context.wait(self, key, asked);
+        let mut waiting = self.waiting.borrow_mut();
+        let index = key.slot as usize;
+        if waiting.len() <= index {
+            waiting.resize_with(index + 1, || None);
+        }
+        waiting[index] = Some((key, waiter));
+        Ok(())
+    }
+
+    /// Sends a latency report, best effort.
+    pub fn report(&self, observation: &Observation) -> Result<(), Refused> {
+        let (now, wall) = (clock::monotonic(), clock::wall());
+        let queued = self.with_core("reporting a latency", |core| core.report(now, wall, observation));
+        self.settle_soon();
+        Ok(queued.ok_or(Refused::Broken)??)
+    }
+
+    /// Forgets an admission and the request that waited for it.
+    pub fn cancel(&self, key: AdmissionKey) {
+        if self.take_waiter(key).is_none() {
+            self.ready.borrow_mut().retain(|(ready, ..)| *ready != key);
+        }
+        self.with_core("cancelling an admission", |core| core.cancel(key));
+        // Nothing is to be sent, but a rebind may have waited for this one.
+        self.settle_soon();
+    }
+
+    /// An admission's timer has fired.
+    pub fn handle_deadline(&self, key: AdmissionKey) {
+        let now = clock::monotonic();
+        self.with_core("an admission's deadline", |core| core.handle_timeout(now, key));
+        self.settle_soon();
+    }
+
+    /// Takes in what the socket has, up to one batch, and lets the decided requests go on in this turn.
+    fn receive(self: &Rc<Self>) {
+        let now = clock::monotonic();
+        let more = self.with_core("receiving", |core| {
+            let socket = self.socket.borrow();
+            let Some(socket) = socket.as_ref() else { return false };
+            let more =
+                socket.receive(&mut self.receiver.borrow_mut(), |datagram| core.handle_datagram(datagram));
+            core.finish_batch(now);
+            more
+        });
+        if let Some(socket) = self.socket.borrow().as_ref() {
+            if more == Some(true) {
+                socket.resume_later();
+            } else if let Err(error) = socket.arm() {
+                self.notes.socket_trouble(&error);
+            }
+        }
+        self.settle();
+    }
+
+    /// The worker leaves: what is queued goes out, and then nothing of this driver runs any more.
+    pub fn shut_down(&self) {
+        self.flush();
+        self.broken.set(true);
+        self.discovery.shut_down();
+        self.socket.take();
+    }
+
+    /// Admissions in flight, including requests that are about to go on.
+    fn in_flight(&self) -> usize {
+        self.core.try_borrow().map_or(1, |core| core.in_flight()) + self.ready.borrow().len()
+    }
+
+    /// Runs `body` on the core. A panic in it breaks the driver, and `settle` clears up.
+    fn with_core<R>(&self, entry: &'static str, body: impl FnOnce(&mut Client) -> R) -> Option<R> {
+        if self.broken.get() {
+            return None;
+        }
+        let result = border::catch(entry, || {
+            if self.faults.fires(Fault::CorePanic) {
+                panic!("injected panic inside the core");
+            }
+            body(&mut self.core.borrow_mut())
+        });
+        if result.is_none() {
+            self.broken.set(true);
+        }
+        result
+    }
+
+    fn take_waiter(&self, key: AdmissionKey) -> Option<Waiter> {
+        let mut waiting = self.waiting.borrow_mut();
+        let place = waiting.get_mut(key.slot as usize)?;
+        place.take_if(|(waiting, _)| *waiting == key).map(|(_, waiter)| waiter)
+    }
+}
+
+/// A 256-bit seed from the kernel, drawn in the worker: two workers never share one.
+fn seed(faults: &Faults) -> Result<[u8; 32], SetUpError> {
+    let mut seed = [0; 32];
+    if faults.fires(Fault::Random) {
+        return Err(SetUpError::Random(getrandom::Error::UNSUPPORTED));
+    }
+    getrandom::fill(&mut seed).map_err(SetUpError::Random)?;
+    Ok(seed)
+}
+
+/// What the socket's connection keeps: a driver that is gone is no longer called.
+struct SocketHandler {
+    driver: Weak<Driver>,
+}
+
+impl Ready for SocketHandler {
+    fn readable(&self) {
+        if let Some(driver) = self.driver.upgrade() {
+            driver.receive();
+        }
+    }
+}

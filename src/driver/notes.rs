@@ -1,0 +1,103 @@
+//! The driver's log lines: one a finished admission in the request's own log, and paced ones for what could repeat with
+//! every request.
+
+use crate::discovery::DiscoveryError;
+use crate::logging::Paced;
+use crate::nginx::clock;
+use crate::nginx::connection::OpenError;
+use crate::nginx::log::{Level, Log};
+use ratelimitly_core::client::{Completion, Counters, Failure, Outcome};
+use std::cell::Cell;
+
+/// Paced log lines and what they have counted so far.
+pub(super) struct Notes {
+    seen: Cell<Counters>,
+    cardinality: Paced,
+    send_errors: Paced,
+    discovery: Paced,
+    socket: Paced,
+}
+
+impl Notes {
+    pub(super) fn new() -> Notes {
+        Notes {
+            seen: Cell::default(),
+            cardinality: Paced::new(),
+            send_errors: Paced::new(),
+            discovery: Paced::new(),
+            socket: Paced::new(),
+        }
+    }
+
+    /// Compares the core's counters with those of last time and logs what went wrong since.
+    pub(super) fn counters(&self, counters: &Counters) {
+        let seen = self.seen.replace(*counters);
+        if counters.cardinality != seen.cardinality {
+            warn(
+                &self.cardinality,
+                format_args!(
+                    "a response has another number of results than its request asked for; {} so far",
+                    counters.cardinality
+                ),
+            );
+        }
+        if counters.send_errors != seen.send_errors {
+            warn(
+                &self.send_errors,
+                format_args!("sending to a server's address failed; {} sends so far", counters.send_errors),
+            );
+        }
+    }
+
+    pub(super) fn discovery_failed(&self, srv_name: &str, error: &DiscoveryError) {
+        warn(&self.discovery, format_args!("discovery of {srv_name} failed: {error}"));
+    }
+
+    /// The next failure is the first of its row again.
+    pub(super) fn discovery_succeeded(&self) {
+        self.discovery.reset();
+    }
+
+    pub(super) fn socket_trouble(&self, error: &OpenError) {
+        warn(&self.socket, format_args!("the UDP socket cannot be watched: {error}"));
+    }
+}
+
+fn warn(pace: &Paced, message: std::fmt::Arguments<'_>) {
+    let Some(held_back) = pace.pass(clock::monotonic()) else { return };
+    let log = Log::of_cycle();
+    match held_back {
+        0 => log.write(Level::Warn, format_args!("ratelimitly: {message}")),
+        _ => log.write(Level::Warn, format_args!("ratelimitly: {message} ({held_back} like this not logged)")),
+    }
+}
+
+/// The line of a finished admission: a verdict and whose it is, or the cause of there being none.
+pub(super) fn completion(log: Log, level: Level, done: &Completion, (guards, resources): (u16, u16)) {
+    if !log.enabled(level) {
+        return;
+    }
+    let (kind, word) = match done.outcome {
+        Outcome::Allow => ("verdict", "allow"),
+        Outcome::Deny => ("verdict", "deny"),
+        Outcome::Failed(failure) => ("failure", cause(failure)),
+    };
+    let Completion { waited_ms, members, answered, round, .. } = done;
+    let server = done.server.map_or_else(|| "-".to_owned(), |id| id.to_string());
+    log.write(
+        level,
+        format_args!(
+            "ratelimitly: admission {kind}={word} server={server} waited={waited_ms}ms members={members} \
+             answered={answered} round={round} guards={guards} resources={resources}"
+        ),
+    );
+}
+
+fn cause(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Timeout => "timeout",
+        Failure::Send => "send",
+        Failure::Discovery => "discovery",
+        Failure::Cardinality => "cardinality",
+    }
+}

@@ -1,0 +1,148 @@
+//! What follows a change of the core: sending, arming timers, resuming requests, discovery, the rebind.
+//!
+//! The one place that sends and resumes. It runs at the end of a read event and otherwise as a posted event in the same
+//! turn of the event loop, so that admissions started in one turn are sent by one system call. A resumed request may
+//! change the core again; the loop goes on until nothing is left.
+
+use super::{BATCH, Driver, notes};
+use crate::context::Decision;
+use crate::nginx::clock;
+use crate::nginx::posted::PostedEvent;
+use ratelimitly_core::client::{Completion, Outcome};
+use std::rc::{Rc, Weak};
+
+/// Why a suspended request goes on.
+pub(super) enum Ending {
+    /// Its admission has ended.
+    Completed(Completion),
+    /// The client broke under it.
+    Broken,
+}
+
+/// The event behind `settle_soon`.
+pub(super) fn event(driver: Weak<Driver>) -> PostedEvent {
+    PostedEvent::new("settling the client's changes", move || {
+        if let Some(driver) = driver.upgrade() {
+            driver.settle();
+        }
+    })
+}
+
+/// Says that `settle` is running, also when it ends by a panic.
+struct Running<'a>(&'a Driver);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.settling.set(false);
+    }
+}
+
+impl Driver {
+    /// Lets `settle` run later in this turn, unless it is running already.
+    pub(super) fn settle_soon(&self) {
+        if !self.settling.get() {
+            self.settle_event.post_now();
+        }
+    }
+
+    pub(super) fn settle(self: &Rc<Self>) {
+        if self.settling.replace(true) {
+            return;
+        }
+        let running = Running(self);
+        loop {
+            self.flush();
+            self.arm_deadlines();
+            self.collect();
+            if self.broken.get() {
+                self.collapse();
+                return;
+            }
+            if !self.resume_ready() {
+                break;
+            }
+        }
+        drop(running);
+        self.notes.counters(&self.core.borrow().counters());
+        self.discover_if_due();
+        self.rebind_if_due();
+        if self.in_flight() == 0
+            && let Some(slot) = self.slot.upgrade()
+        {
+            slot.release_if_retired();
+        }
+    }
+
+    /// Sends everything that is queued.
+    pub(super) fn flush(&self) {
+        let now = clock::monotonic();
+        let mut results = [false; BATCH];
+        loop {
+            let sent = self.with_core("sending", |core| {
+                let socket = self.socket.borrow();
+                let sent = socket.as_ref().map_or(0, |socket| {
+                    let transmits = core.transmits().map(|transmit| (transmit.to, transmit.bytes));
+                    socket.send(&mut self.sender.borrow_mut(), transmits, &mut results)
+                });
+                core.handle_sent(now, &results[..sent]);
+                sent
+            });
+            if sent.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+    }
+
+    fn arm_deadlines(&self) {
+        let now = clock::monotonic();
+        while let Some((key, deadline)) = self.with_core("a deadline", |core| core.poll_deadline()).flatten() {
+            if let Some(Some((waiting, waiter))) = self.waiting.borrow().get(key.slot as usize)
+                && *waiting == key
+            {
+                waiter.context().wake_at(now, deadline);
+            }
+        }
+    }
+
+    /// Moves the ended admissions' requests out of the table, because their slots may be used again at once.
+    fn collect(&self) {
+        while let Some(completion) = self.with_core("an end", |core| core.poll_completion()).flatten() {
+            if let Some(waiter) = self.take_waiter(completion.key) {
+                self.ready.borrow_mut().push_back((completion.key, Ending::Completed(completion), waiter));
+            }
+        }
+    }
+
+    /// Lets the ready requests go on, one by one; each may make others leave the list. `false`: there was none.
+    fn resume_ready(&self) -> bool {
+        let mut any = false;
+        loop {
+            // The borrow ends with this statement, before the request runs.
+            let Some((_, ending, waiter)) = self.ready.borrow_mut().pop_front() else { return any };
+            any = true;
+            if let Ending::Completed(completion) = &ending {
+                let log = waiter.request().log();
+                notes::completion(log, self.detail, completion, waiter.context().asked());
+            }
+            waiter.finish(self.verdict_index, self.decision(&ending));
+        }
+    }
+
+    fn decision(&self, ending: &Ending) -> Decision {
+        match ending {
+            Ending::Completed(Completion { outcome: Outcome::Allow, .. }) => Decision::Allow,
+            Ending::Completed(Completion { outcome: Outcome::Deny, .. }) => Decision::Deny,
+            Ending::Completed(_) | Ending::Broken => Decision::of_failure(self.fail),
+        }
+    }
+
+    /// The core has panicked: this driver goes, and every request that waited follows the failure policy.
+    fn collapse(&self) {
+        if let Some(slot) = self.slot.upgrade() {
+            slot.discard();
+        }
+        let waiting = self.waiting.take().into_iter().flatten();
+        self.ready.borrow_mut().extend(waiting.map(|(key, waiter)| (key, Ending::Broken, waiter)));
+        self.resume_ready();
+    }
+}

@@ -1,0 +1,18 @@
+//! nginx's cached clocks as the core's types. They move once a turn of the event loop, and reading them costs no
+//! system call.
+
+use ngx::ffi;
+use ratelimitly_core::time::{Millis, WallMillis};
+
+/// nginx's monotonic clock (`ngx_current_msec`), on which every deadline runs.
+pub fn monotonic() -> Millis {
+    // SAFETY: a plain word that only this thread writes.
+    Millis(unsafe { ffi::ngx_current_msec } as u64)
+}
+
+/// The wall clock: the timestamp on the wire, and the end of a reported duration.
+pub fn wall() -> WallMillis {
+    // SAFETY: `ngx_cached_time` points into a static table of nginx that is set up before any module runs.
+    let (sec, msec) = unsafe { ((*ffi::ngx_cached_time).sec, (*ffi::ngx_cached_time).msec) };
+    WallMillis((sec as u64).saturating_mul(1000).saturating_add(msec as u64))
+}

@@ -1,0 +1,185 @@
+//! One HTTP request of nginx: what the module asks of it, and suspending and resuming it.
+//!
+//! A `&Request` is made in the first lines of a callback and lasts no longer than that callback: nginx frees a request
+//! as soon as it is finalized.
+
+use crate::nginx::log::Log;
+use ngx::ffi::{
+    self, ngx_connection_t, ngx_http_request_t, ngx_int_t, ngx_msec_t, ngx_pool_cleanup_pt, ngx_pool_t, ngx_uint_t,
+};
+use ratelimitly_core::time::WallMillis;
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+/// nginx's request. nginx changes it behind every reference, hence the cell.
+#[repr(transparent)]
+pub struct Request(UnsafeCell<ngx_http_request_t>);
+
+/// nginx refused to watch the client's connection, or had no memory.
+#[derive(Debug, thiserror::Error)]
+#[error("nginx could not watch the client's connection")]
+pub struct WatchError;
+
+impl Request {
+    /// The request behind `r`.
+    ///
+    /// # Safety
+    /// `r` must be a live request, and the result must not be used after it has been finalized or freed.
+    pub unsafe fn from_ptr<'a>(r: *mut ngx_http_request_t) -> &'a Request {
+        // SAFETY: the caller's promise; the layout is the same (`repr(transparent)`).
+        unsafe { &*r.cast::<Request>() }
+    }
+
+    /// The pointer that nginx's functions want.
+    pub fn as_ptr(&self) -> *mut ngx_http_request_t {
+        self.0.get()
+    }
+
+    /// The pool that lives as long as the request.
+    pub fn pool(&self) -> *mut ngx_pool_t {
+        // SAFETY: a live request, by `from_ptr`.
+        unsafe { (*self.as_ptr()).pool }
+    }
+
+    fn connection(&self) -> *mut ngx_connection_t {
+        // SAFETY: a live request has its connection (for HTTP/2 and 3 the stream's own).
+        unsafe { (*self.as_ptr()).connection }
+    }
+
+    /// The log of the request's connection, whose lines name the client and the request.
+    pub fn log(&self) -> Log {
+        // SAFETY: the connection's log lives as long as the connection, longer than the request.
+        unsafe { Log::from_ptr((*self.connection()).log) }.unwrap_or_else(Log::of_cycle)
+    }
+
+    /// Whether this is the client's own request and no subrequest.
+    pub fn is_main(&self) -> bool {
+        // SAFETY: a live request, by `from_ptr`.
+        unsafe { (*self.as_ptr()).main == self.as_ptr() }
+    }
+
+    /// The client's own request.
+    pub fn main(&self) -> &Request {
+        // SAFETY: a subrequest's main request outlives it.
+        unsafe { Request::from_ptr((*self.as_ptr()).main) }
+    }
+
+    /// The module's pointer in the request's table, if internal routing has not cleared it.
+    pub fn module_ctx(&self, index: ngx_uint_t) -> Option<NonNull<c_void>> {
+        // SAFETY: the table has an entry for each HTTP module, and `index` is one's `ctx_index`.
+        NonNull::new(unsafe { *(*self.as_ptr()).ctx.add(index) })
+    }
+
+    /// Sets the module's pointer in the request's table.
+    pub fn set_module_ctx(&self, index: ngx_uint_t, ctx: NonNull<c_void>) {
+        // SAFETY: as in `module_ctx`.
+        unsafe { *(*self.as_ptr()).ctx.add(index) = ctx.as_ptr() };
+    }
+
+    /// The data of the pool's first cleanup with this handler. Unlike the table of contexts this list survives internal
+    /// redirects, and unlike `r->cleanup` the log phase.
+    pub fn pool_cleanup_data(&self, handler: ngx_pool_cleanup_pt) -> Option<NonNull<c_void>> {
+        let wanted = handler? as usize;
+        // SAFETY: the pool's list is live and ends in null; nothing changes it during the walk.
+        unsafe {
+            let mut entry = (*self.pool()).cleanup;
+            while let Some(cleanup) = entry.as_ref() {
+                if cleanup.handler.is_some_and(|handler| handler as usize == wanted) {
+                    return NonNull::new(cleanup.data);
+                }
+                entry = cleanup.next;
+            }
+        }
+        None
+    }
+
+    /// Moves `value` into the request's pool; `handler` must drop it when the pool goes. `None`: no memory.
+    pub fn place_with_cleanup<T>(&self, value: T, handler: ngx_pool_cleanup_pt) -> Option<NonNull<T>> {
+        const { assert!(align_of::<T>() <= align_of::<usize>(), "nginx aligns to a word") };
+        // SAFETY: a live pool; nginx hands out `size_of::<T>()` bytes aligned to a word, which stay until the pool
+        // goes. The handler is set only after the value is whole.
+        unsafe {
+            let cleanup = ffi::ngx_pool_cleanup_add(self.pool(), size_of::<T>()).as_mut()?;
+            let place = NonNull::new(cleanup.data.cast::<T>())?;
+            place.as_ptr().write(value);
+            cleanup.handler = handler;
+            Some(place)
+        }
+    }
+
+    /// Clears the request's cached value of an indexed variable, so that the next reader computes it.
+    pub fn forget_variable(&self, index: ngx_uint_t) {
+        // SAFETY: `index` came from ngx_http_get_variable_index, so the request's array has it.
+        unsafe {
+            let slot = &mut *(*self.as_ptr()).variables.add(index);
+            slot.set_valid(0);
+            slot.set_not_found(0);
+        }
+    }
+
+    /// When nginx began to read the request.
+    pub fn started(&self) -> WallMillis {
+        // SAFETY: a live request, by `from_ptr`.
+        let (sec, msec) = unsafe { ((*self.as_ptr()).start_sec, (*self.as_ptr()).start_msec as ngx_msec_t) };
+        WallMillis((sec as u64).saturating_mul(1000).saturating_add(msec as u64))
+    }
+
+    /// Whether the client's connection has failed, timed out or been torn down.
+    pub fn connection_lost(&self) -> bool {
+        // SAFETY: a live request has its connection.
+        let connection = unsafe { &*self.connection() };
+        connection.error() != 0 || connection.timedout() != 0 || connection.destroyed() != 0
+    }
+
+    /// Suspends the request: its client is watched for an abort, and nothing else moves it.
+    pub fn suspend(&self) -> Result<(), WatchError> {
+        // SAFETY: a live request and its connection, on nginx's thread; the handlers are nginx's own or ours.
+        unsafe {
+            let read = (*self.connection()).read;
+            if (*read).ready() != 0 {
+                // An abort that has been delivered already would raise no further event.
+                ffi::ngx_post_event(read, ptr::addr_of_mut!(ffi::ngx_posted_events));
+            } else if ffi::ngx_handle_read_event(read, 0) != ffi::NGX_OK as ngx_int_t {
+                return Err(WatchError);
+            }
+            (*self.as_ptr()).read_event_handler = Some(ffi::ngx_http_test_reading);
+            (*self.as_ptr()).write_event_handler = Some(on_write_while_suspended);
+        }
+        Ok(())
+    }
+
+    /// Lets the request's phases go on, and then what they posted. The request may be gone afterwards, so this takes
+    /// a pointer and no reference lives across it.
+    ///
+    /// # Safety
+    /// `r` must be a live request that was suspended by `suspend` and is not running now.
+    pub unsafe fn resume(r: *mut ngx_http_request_t) {
+        // SAFETY: the caller's promise. The connection outlives the request (for HTTP/2 and 3 the stream's fake
+        // connection goes with the stream, after its posted requests), so it is read before.
+        unsafe {
+            let connection = (*r).connection;
+            if ffi::ngx_handle_read_event((*connection).read, 0) != ffi::NGX_OK as ngx_int_t {
+                ffi::ngx_http_finalize_request(r, ffi::NGX_HTTP_INTERNAL_SERVER_ERROR as ngx_int_t);
+            } else {
+                (*r).read_event_handler = Some(ffi::ngx_http_block_reading);
+                (*r).write_event_handler = Some(ffi::ngx_http_core_run_phases);
+                ffi::ngx_http_core_run_phases(r);
+            }
+            ffi::ngx_http_run_posted_requests(connection);
+        }
+    }
+}
+
+/// A cancelled HTTP/3 stream raises only a write event.
+unsafe extern "C" fn on_write_while_suspended(r: *mut ngx_http_request_t) {
+    // SAFETY: nginx calls this for a live request and its connection, and does not touch them afterwards but through
+    // its own checks.
+    unsafe {
+        let connection = (*r).connection;
+        if (*connection).error() != 0 || (*(*connection).write).error() != 0 {
+            (*connection).set_error(1);
+            ffi::ngx_http_finalize_request(r, ffi::NGX_HTTP_CLIENT_CLOSED_REQUEST as ngx_int_t);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The worker's UDP socket: opening it for IPv4 and IPv6 at once, sending a batch, receiving a batch.
+//!
+//! Called by the driver. It never blocks, knows no protocol, and decides nothing about what a failed send means.
+
+use crate::nginx::connection::{Connection, OpenError, Ready};
+use std::cell::UnsafeCell;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::rc::Rc;
+
+/// Most datagrams taken in or handed out by one system call, and most taken in by one read event.
+pub const BATCH: usize = 64;
+/// Longest datagram that is taken in, bytes; a longer one is dropped.
+const DATAGRAM_MAX: usize = 1200;
+/// Asked of the kernel for the receive queue, bytes: room for a burst of some thousand answers between two turns of
+/// the event loop. `net.core.rmem_max` may cut it.
+const RECEIVE_QUEUE: libc::c_int = 1 << 20;
+
+/// Which addresses a socket reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    /// IPv4 only.
+    V4,
+    /// IPv6, and IPv4 as mapped addresses.
+    Dual,
+}
+
+/// An unregistered socket: a descriptor, bound to an ephemeral port.
+pub struct Bound {
+    fd: OwnedFd,
+    family: Family,
+}
+
+impl Bound {
+    /// Opens and binds a socket; `address` is the source address, the kernel's choice without one. Falls back to IPv4
+    /// alone where there is no IPv6.
+    pub fn open(address: Option<IpAddr>) -> Result<Bound, OpenError> {
+        match address {
+            Some(IpAddr::V4(address)) => Bound::bind(Family::V4, SocketAddr::from((address, 0))),
+            Some(IpAddr::V6(address)) => Bound::bind(Family::Dual, SocketAddr::from((address, 0))),
+            None => Bound::bind(Family::Dual, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))
+                .or_else(|_| Bound::bind(Family::V4, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))),
+        }
+    }
+
+    fn bind(family: Family, address: SocketAddr) -> Result<Bound, OpenError> {
+        let domain = if family == Family::V4 { libc::AF_INET } else { libc::AF_INET6 };
+        // SAFETY: socket() touches no memory of ours; a result other than -1 is a descriptor that is ours alone.
+        let fd = unsafe {
+            match libc::socket(domain, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) {
+                -1 => return Err(io::Error::last_os_error().into()),
+                fd => OwnedFd::from_raw_fd(fd),
+            }
+        };
+        if family == Family::Dual {
+            set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+        }
+        // A smaller queue is no reason to go without a socket.
+        let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_QUEUE);
+        let name = RawAddress::new(address);
+        // SAFETY: the address is read during the call only.
+        if unsafe { libc::bind(fd.as_raw_fd(), name.as_ptr(), name.len) } == -1 {
+            return Err(io::Error::last_os_error().into());
+        }
+        Ok(Bound { fd, family })
+    }
+}
+
+fn set_option(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let size = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the kernel reads one int during the call.
+    let status = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), size) };
+    if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The socket on nginx's event loop.
+pub struct UdpSocket {
+    connection: Connection,
+    family: Family,
+}
+
+impl UdpSocket {
+    /// Puts a bound socket on the event loop; `handler` learns when there is something to receive.
+    pub fn register(bound: Bound, handler: Rc<dyn Ready>) -> Result<UdpSocket, OpenError> {
+        let connection = Connection::open(bound.fd, handler)?;
+        connection.arm_read()?;
+        Ok(UdpSocket { connection, family: bound.family })
+    }
+
+    /// The local port.
+    pub fn port(&self) -> u16 {
+        // SAFETY: sockaddr_in6 is plain C data, for which zeroes are a value.
+        let mut name: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+        let mut len = size_of_val(&name) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes into `name` during the call.
+        unsafe { libc::getsockname(self.connection.fd().as_raw_fd(), (&raw mut name).cast(), &mut len) };
+        // Both families keep the port at the same place.
+        u16::from_be(name.sin6_port)
+    }
+
+    /// Asks to be told of the next datagram; call it when the last receive ended short.
+    pub fn arm(&self) -> Result<(), OpenError> {
+        self.connection.arm_read()
+    }
+
+    /// Lets the handler be called in the next turn of the event loop; call it when a receive used up its budget.
+    pub fn resume_later(&self) {
+        self.connection.post_read();
+    }
+
+    /// Sends the first datagrams of `transmits`, at most [`BATCH`], each once, and notes for each whether the kernel took
+    /// it. Returns how many results there are; 0 says that there was nothing to send.
+    pub fn send<'a>(
+        &self,
+        sender: &mut Sender,
+        transmits: impl Iterator<Item = (SocketAddr, &'a [u8])>,
+        results: &mut [bool; BATCH],
+    ) -> usize {
+        let fd = self.connection.fd().as_raw_fd();
+        sender.batch.clear();
+        let mut count = 0;
+        for (to, bytes) in transmits.take(BATCH) {
+            results[count] = false;
+            if let Some(address) = self.reachable(to) {
+                sender.batch.push((count, address, bytes.as_ptr(), bytes.len()));
+            }
+            count += 1;
+        }
+        // SAFETY: the slices noted in the batch are borrowed for 'a, which outlasts this call.
+        unsafe { sender.hand_over(fd, results) };
+        sender.batch.clear();
+        count
+    }
+
+    /// The address as this socket's family writes it; `None` where it cannot.
+    fn reachable(&self, to: SocketAddr) -> Option<RawAddress> {
+        match (self.family, to) {
+            (Family::V4, SocketAddr::V4(_)) | (Family::Dual, SocketAddr::V6(_)) => Some(RawAddress::new(to)),
+            (Family::V4, SocketAddr::V6(_)) => None,
+            (Family::Dual, SocketAddr::V4(v4)) => {
+                let mapped = SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0);
+                Some(RawAddress::new(mapped.into()))
+            }
+        }
+    }
+
+    /// Takes in at most [`BATCH`] datagrams and hands each to `each`. `true`: the budget is used up and there may be more.
+    pub fn receive(&self, receiver: &mut Receiver, each: impl FnMut(&mut [u8])) -> bool {
+        receiver.receive(self.connection.fd().as_raw_fd(), each)
+    }
+}
+
+/// A socket address in the kernel's form.
+#[derive(Clone, Copy)]
+struct RawAddress {
+    storage: Storage,
+    len: libc::socklen_t,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+union Storage {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+impl RawAddress {
+    fn new(address: SocketAddr) -> RawAddress {
+        match address {
+            SocketAddr::V4(v4) => RawAddress {
+                storage: Storage { v4: raw_v4(v4) },
+                len: size_of::<libc::sockaddr_in>() as libc::socklen_t,
+            },
+            SocketAddr::V6(v6) => RawAddress {
+                storage: Storage { v6: raw_v6(v6) },
+                len: size_of::<libc::sockaddr_in6>() as libc::socklen_t,
+            },
+        }
+    }
+
+    fn as_ptr(&self) -> *const libc::sockaddr {
+        (&raw const self.storage).cast()
+    }
+}
+
+fn raw_v4(address: SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: address.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
+        sin_zero: [0; 8],
+    }
+}
+
+fn raw_v6(address: SocketAddrV6) -> libc::sockaddr_in6 {
+    libc::sockaddr_in6 {
+        sin6_family: libc::AF_INET6 as libc::sa_family_t,
+        sin6_port: address.port().to_be(),
+        sin6_flowinfo: address.flowinfo(),
+        sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+        sin6_scope_id: address.scope_id(),
+    }
+}
+
+/// Recycled memory for sending.
+pub struct Sender {
+    /// Index of the result, destination, bytes. The pointers are used only within one `send`.
+    batch: Vec<(usize, RawAddress, *const u8, usize)>,
+    parts: Vec<libc::iovec>,
+    messages: Vec<libc::mmsghdr>,
+}
+
+impl Sender {
+    /// Memory for [`BATCH`] datagrams.
+    pub fn new() -> Sender {
+        Sender {
+            batch: Vec::with_capacity(BATCH),
+            parts: Vec::with_capacity(BATCH),
+            messages: Vec::with_capacity(BATCH),
+        }
+    }
+
+    /// Hands the batch to the kernel: one system call for one datagram or for all, one more for each that is refused.
+    ///
+    /// # Safety
+    /// The bytes that the batch points to must be live.
+    unsafe fn hand_over(&mut self, fd: libc::c_int, results: &mut [bool; BATCH]) {
+        if let [(index, to, bytes, len)] = self.batch[..] {
+            // SAFETY: the caller's promise; the address is read during the call only.
+            let sent = unsafe { libc::sendto(fd, bytes.cast(), len, 0, to.as_ptr(), to.len) };
+            results[index] = sent >= 0;
+            return;
+        }
+        self.fill_messages();
+        let mut done = 0;
+        while done < self.messages.len() {
+            let rest = &mut self.messages[done..];
+            // SAFETY: every header points to an address in `batch` and a part in `parts`, neither of which changes
+            // before `fill_messages` runs again, and to bytes that the caller promises to be live.
+            let sent = unsafe { libc::sendmmsg(fd, rest.as_mut_ptr(), rest.len() as libc::c_uint, 0) };
+            let taken = usize::try_from(sent).unwrap_or(0);
+            for (index, ..) in &self.batch[done..done + taken] {
+                results[*index] = true;
+            }
+            // The first one that was not taken is the one refused; the rest are tried again.
+            done += if taken == 0 { 1 } else { taken };
+        }
+        self.messages.clear();
+    }
+
+    fn fill_messages(&mut self) {
+        self.parts.clear();
+        self.messages.clear();
+        self.parts.extend(
+            self.batch.iter().map(|(_, _, bytes, len)| libc::iovec { iov_base: bytes.cast_mut().cast(), iov_len: *len }),
+        );
+        for ((_, to, ..), part) in self.batch.iter().zip(&mut self.parts) {
+            // SAFETY: mmsghdr is plain C data for which zeroes are a value.
+            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            message.msg_hdr.msg_name = to.as_ptr().cast_mut().cast();
+            message.msg_hdr.msg_namelen = to.len;
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+            self.messages.push(message);
+        }
+    }
+}
+
+/// Recycled memory for receiving.
+pub struct Receiver {
+    /// The kernel writes into these through the headers' pointers, hence the cells.
+    buffers: Box<[UnsafeCell<[u8; DATAGRAM_MAX]>]>,
+    /// Each points into `buffers`, and each of `messages` to one of these.
+    _parts: Box<[libc::iovec]>,
+    messages: Box<[libc::mmsghdr]>,
+}
+
+impl Receiver {
+    /// Memory for [`BATCH`] datagrams.
+    pub fn new() -> Receiver {
+        let buffers: Box<[UnsafeCell<_>]> = (0..BATCH).map(|_| UnsafeCell::new([0; DATAGRAM_MAX])).collect();
+        let mut parts: Box<[libc::iovec]> = buffers
+            .iter()
+            .map(|buffer| libc::iovec { iov_base: buffer.get().cast(), iov_len: DATAGRAM_MAX })
+            .collect();
+        let messages = parts
+            .iter_mut()
+            .map(|part| {
+                // SAFETY: mmsghdr is plain C data for which zeroes are a value.
+                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                message.msg_hdr.msg_iov = part;
+                message.msg_hdr.msg_iovlen = 1;
+                message
+            })
+            .collect();
+        Receiver { buffers, _parts: parts, messages }
+    }
+
+    fn receive(&mut self, fd: libc::c_int, mut each: impl FnMut(&mut [u8])) -> bool {
+        // SAFETY: every header points to a part and through it to a buffer, all on the heap and owned by `self`; the
+        // kernel writes into the buffers and the headers' own fields during the call only.
+        let received = unsafe {
+            libc::recvmmsg(
+                fd,
+                self.messages.as_mut_ptr(),
+                BATCH as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        let Ok(received) = usize::try_from(received) else {
+            // Interrupted or a pending error of the socket, which the call has taken off: look once more next turn.
+            return io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock;
+        };
+        for (message, buffer) in self.messages[..received].iter().zip(&self.buffers) {
+            if message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 {
+                // SAFETY: the kernel is done with the buffer until the next call, and `&mut self` is held here.
+                let buffer = unsafe { &mut *buffer.get() };
+                each(&mut buffer[..message.msg_len as usize]);
+            }
+        }
+        received == BATCH
+    }
+}

@@ -1,0 +1,144 @@
+//! A worker's slot for its driver, in the configuration of the cycle that it serves: empty until the first request that
+//! needs it, and guarded by a back-off after a set-up that failed.
+//!
+//! Nothing random, no socket and no resolver exists before the first use, so nothing is shared across the fork.
+
+use crate::conf::MainConf;
+use crate::driver::{Driver, SetUpError};
+use crate::logging::Paced;
+use crate::nginx::clock;
+use crate::nginx::log::{Level, Log};
+use crate::render::Buffers;
+use ratelimitly_core::time::Millis;
+use std::cell::{Cell, RefCell};
+use std::fmt::Display;
+use std::rc::Rc;
+
+/// The delays after the first, second, … failure in a row; the last one repeats.
+const BACK_OFF_MS: [u64; 4] = [1000, 2000, 4000, 5000];
+
+/// The part of a cycle's configuration that comes to life in its workers.
+#[derive(Default)]
+pub struct WorkerSlot {
+    slot: Rc<Slot>,
+}
+
+/// What the slot holds.
+#[derive(Default)]
+pub struct Slot {
+    driver: RefCell<Option<Rc<Driver>>>,
+    /// Set-ups that failed in a row, and when the next one may be tried.
+    failures: Cell<usize>,
+    not_before: Cell<Millis>,
+    /// Whether a later cycle has taken over in this very process (`master_process off`).
+    retired: Cell<bool>,
+    buffers: RefCell<Buffers>,
+    refused_values: Paced,
+}
+
+/// There is no driver and it is too early to try again.
+#[derive(Debug, thiserror::Error)]
+#[error("the worker is not set up")]
+pub struct Unavailable;
+
+impl WorkerSlot {
+    /// The worker's driver, set up now if need be. A set-up that fails is logged, and requests until the end of the
+    /// back-off get `Unavailable` at once.
+    pub fn driver(&self, conf: &MainConf) -> Result<Rc<Driver>, Unavailable> {
+        if let Some(driver) = self.existing() {
+            return Ok(driver);
+        }
+        let now = clock::monotonic();
+        if self.slot.failures.get() > 0 && now < self.slot.not_before.get() {
+            return Err(Unavailable);
+        }
+        match Driver::set_up(conf, &self.slot) {
+            Ok(driver) => {
+                self.slot.failures.set(0);
+                self.slot.driver.replace(Some(Rc::clone(&driver)));
+                Ok(driver)
+            }
+            Err(error) => {
+                self.slot.failed(now, &error);
+                Err(Unavailable)
+            }
+        }
+    }
+
+    /// The driver, if the worker has one.
+    pub fn existing(&self) -> Option<Rc<Driver>> {
+        self.slot.driver.borrow().clone()
+    }
+
+    /// Recycled memory for rendering; give it back with `return_buffers`.
+    pub fn take_buffers(&self) -> Buffers {
+        self.slot.buffers.take()
+    }
+
+    /// Gives the memory of `take_buffers` back.
+    pub fn return_buffers(&self, buffers: Buffers) {
+        self.slot.buffers.replace(buffers);
+    }
+
+    /// Logs, paced, that a rendered value cannot be used.
+    pub fn note_refused_value(&self, log: Log, cause: &dyn Display) {
+        match self.slot.refused_values.pass(clock::monotonic()) {
+            Some(0) => log.write(Level::Warn, format_args!("ratelimitly: {cause}")),
+            Some(held_back) => {
+                log.write(Level::Warn, format_args!("ratelimitly: {cause} ({held_back} like this not logged)"))
+            }
+            None => {}
+        }
+    }
+
+    /// The worker leaves, or its configuration goes: the driver ends now.
+    pub fn shut_down(&self) {
+        if let Some(driver) = self.slot.driver.take() {
+            driver.shut_down();
+        }
+    }
+
+    /// A later cycle has taken over in this process: the driver ends once no admission is in flight.
+    pub fn retire(&self) {
+        self.slot.retired.set(true);
+        if let Some(driver) = self.existing() {
+            driver.settle_soon();
+        }
+    }
+
+    /// Whether `retire` has been called.
+    pub fn is_retired(&self) -> bool {
+        self.slot.retired.get()
+    }
+}
+
+impl Slot {
+    /// Drops an idle driver that serves a cycle of the past.
+    pub fn release_if_retired(&self) {
+        if self.retired.get() {
+            self.driver.take();
+        }
+    }
+
+    /// Drops a driver that broke; the next set-up waits for the back-off.
+    pub fn discard(&self) {
+        self.driver.take();
+        self.back_off(clock::monotonic());
+    }
+
+    fn failed(&self, now: Millis, error: &SetUpError) {
+        let delay = self.back_off(now);
+        Log::of_cycle().write(
+            Level::Warn,
+            format_args!("ratelimitly: this worker cannot be set up: {error}; next attempt in {delay} ms at the earliest"),
+        );
+    }
+
+    fn back_off(&self, now: Millis) -> u64 {
+        let failures = self.failures.get();
+        let delay = BACK_OFF_MS[failures.min(BACK_OFF_MS.len() - 1)];
+        self.failures.set(failures + 1);
+        self.not_before.set(now + delay);
+        delay
+    }
+}
