@@ -174,7 +174,11 @@ impl Sim {
 
     /// The servers as discovery would find them.
     pub fn membership(&self) -> Arc<Membership> {
-        let members = self.servers.iter();
+        self.members(|_| true)
+    }
+
+    fn members(&self, wanted: impl Fn(u64) -> bool) -> Arc<Membership> {
+        let members = self.servers.iter().filter(|server| wanted(server.id));
         let members =
             members.map(|server| Member { id: ServerId(server.id), endpoints: server.endpoints.clone() });
         Arc::new(Membership::new(members.collect()).expect("a server with an endpoint"))
@@ -182,7 +186,15 @@ impl Sim {
 
     /// A discovery finds the servers now.
     pub fn discover(&mut self, ttl_s: u32) {
-        let membership = self.membership();
+        self.find(self.membership(), ttl_s);
+    }
+
+    /// A discovery finds some of the servers now.
+    pub fn discover_only(&mut self, ids: &[u64], ttl_s: u32) {
+        self.find(self.members(|id| ids.contains(&id)), ttl_s);
+    }
+
+    fn find(&mut self, membership: Arc<Membership>, ttl_s: u32) {
         self.client.handle_discovered(self.now, Discovered { membership, ttl_s });
         self.drain();
     }
@@ -215,6 +227,11 @@ impl Sim {
         }
         self.drain();
         result
+    }
+
+    /// Serial number of the admission started last.
+    pub fn last_serial(&self) -> u64 {
+        self.last_serial
     }
 
     pub fn cancel(&mut self, key: AdmissionKey) {
