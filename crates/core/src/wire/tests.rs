@@ -100,6 +100,14 @@ fn aes_hides_the_pdu_and_authenticates_all_before_it() {
 }
 
 #[test]
+fn observers_read_the_nonce_of_aes_datagrams_only() {
+    let (aes, cookie) = (auth(KeyKind::Aes), auth(KeyKind::Cookie));
+    let (hidden, clear) = (sealed(&aes, None), sealed(&cookie, None));
+    assert_eq!((aes.nonce(&hidden), aes.nonce(&clear), cookie.nonce(&hidden)), (Some(NONCE), None, None));
+    assert_eq!((aes.nonce(&hidden[..55]), aes.nonce(&hidden[..56])), (None, Some(NONCE)));
+}
+
+#[test]
 fn every_cookie_byte_counts() {
     let auth = auth(KeyKind::Cookie);
     let original = sealed(&auth, None);
