@@ -1,1 +1,32 @@
-//! The harness that every end-to-end test shares.
+//! The harness that every end-to-end test shares: a real nginx with the module, the development server, HTTP clients
+//! and upstream servers, each in a room of its own. Used by the tests in this folder and by `ci/demo`; nothing here
+//! knows a test's subject, and nothing here waits a fixed time where a condition can be awaited.
+//!
+//! A test builds a [`Dev`] (the development server), an [`Nginx`] from a whole configuration text, and drives it with
+//! the clients of [`http`], [`h2`] and [`raw`]. It ends with [`Nginx::finish`], which runs the lifecycle checks that
+//! every test shares. Tests run on a runtime with several threads: `#[tokio::test(flavor = "multi_thread")]`.
+#![forbid(unsafe_code)]
+
+mod builder;
+pub mod check;
+mod dev;
+pub mod environment;
+pub mod h2;
+pub mod http;
+mod lifecycle;
+pub mod log;
+mod nginx;
+mod ports;
+pub mod process;
+pub mod raw;
+mod template;
+mod upstream;
+mod wait;
+
+pub use builder::Builder;
+pub use check::{Checked, check_config};
+pub use dev::{Dev, key, quotas};
+pub use environment::{Kind, kind};
+pub use nginx::Nginx;
+pub use upstream::{Answer, Seen, Upstream};
+pub use wait::{eventually, eventually_some};

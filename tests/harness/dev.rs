@@ -1,0 +1,143 @@
+//! The development server as tests use it: started with a key, shared with the nginx that asks it, and its events cut
+//! down to what the test itself caused. Called by tests and by the lifecycle checks, which reset it.
+
+use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
+use ratelimitly_devserver::{Config, DevServer, Event, Kind};
+use std::collections::HashSet;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The rate of the lifecycle checks' own bucket (`alive.conf`), by which their requests are told from the test's.
+const ALIVE_RATE: u32 = 1_000_000;
+/// Longest wait for events.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A running development server and the key that it serves. Clones are the same server; it ends with the last one.
+#[derive(Clone)]
+pub struct Dev(Arc<Inner>);
+
+struct Inner {
+    server: DevServer,
+    key: ApiKey,
+}
+
+/// A key of this kind with generous quotas (`quotas`).
+pub fn key(kind: KeyKind) -> ApiKey {
+    ApiKey::new(kind, 42, [0x5a; 32], quotas()).expect("every quota is a power of two in its range")
+}
+
+/// The quotas of the harness's keys: a horizon of 2 s, windows of any length.
+pub fn quotas() -> Quotas {
+    Quotas {
+        rate_buckets_max: 1 << 20,
+        latency_services_max: 1 << 20,
+        metrics_labels_max: 1 << 20,
+        latency_buffer_size_max: 1 << 10,
+        dedup_ttl_ms_max: 2000,
+        rate_window_size_ms_max: u32::MAX,
+    }
+}
+
+impl Dev {
+    /// Three servers and their zone, with an AES key.
+    pub async fn start() -> Dev {
+        Dev::with(|config| config).await
+    }
+
+    /// One server; then each admission is one datagram unless it is repeated.
+    pub async fn single() -> Dev {
+        Dev::with(|config| config.servers(1)).await
+    }
+
+    /// With a configuration of the test's own; the AES key is added where it names none.
+    ///
+    /// # Panics
+    /// The server cannot start.
+    pub async fn with(configure: impl FnOnce(Config) -> Config) -> Dev {
+        let mut config = configure(Config::default());
+        if config.keys.is_empty() {
+            config = config.key(key(KeyKind::Aes));
+        }
+        let key = config.keys[0].clone();
+        let server = DevServer::start(config).await.expect("the development server starts");
+        Dev(Arc::new(Inner { server, key }))
+    }
+
+    /// The key in its text form, for `ratelimitly_auth_key`.
+    pub fn key(&self) -> String {
+        self.0.key.encode()
+    }
+
+    /// The rate requests that the test caused, one event for each datagram at each server.
+    pub fn requests(&self) -> Vec<Event> {
+        self.own(Kind::Request)
+    }
+
+    /// The latency reports that arrived, one event for each datagram at each server.
+    pub fn reports(&self) -> Vec<Event> {
+        self.own(Kind::Report)
+    }
+
+    /// The first datagram of each admission that the test caused, in the order of their arrival.
+    pub fn admissions(&self) -> Vec<Event> {
+        first_of_each(self.requests())
+    }
+
+    /// The first datagram of each report, in the order of their arrival.
+    pub fn distinct_reports(&self) -> Vec<Event> {
+        first_of_each(self.reports())
+    }
+
+    /// Waits until the test's own rate requests fulfil the condition, and gives them.
+    ///
+    /// # Panics
+    /// They did not in time.
+    pub async fn await_requests(&self, what: &str, condition: impl FnMut(&[Event]) -> bool) -> Vec<Event> {
+        self.await_own(Kind::Request, what, condition).await
+    }
+
+    /// Waits until the reports fulfil the condition, and gives them.
+    ///
+    /// # Panics
+    /// They did not in time.
+    pub async fn await_reports(&self, what: &str, condition: impl FnMut(&[Event]) -> bool) -> Vec<Event> {
+        self.await_own(Kind::Report, what, condition).await
+    }
+
+    async fn await_own(
+        &self,
+        kind: Kind,
+        what: &str,
+        mut condition: impl FnMut(&[Event]) -> bool,
+    ) -> Vec<Event> {
+        let fulfilled = self.wait_events(PATIENCE, |all| condition(&own(all, kind))).await;
+        match fulfilled {
+            Ok(all) => own(&all, kind),
+            Err(all) => panic!("not within {PATIENCE:?}: {what}; there are {:#?}", own(&all, kind)),
+        }
+    }
+
+    fn own(&self, kind: Kind) -> Vec<Event> {
+        own(&self.events(), kind)
+    }
+}
+
+impl Deref for Dev {
+    type Target = DevServer;
+
+    fn deref(&self) -> &DevServer {
+        &self.0.server
+    }
+}
+
+fn own(events: &[Event], kind: Kind) -> Vec<Event> {
+    let of_checks = |event: &Event| event.resources.iter().any(|resource| resource.rate_limit == ALIVE_RATE);
+    events.iter().filter(|event| event.kind == kind && !of_checks(event)).cloned().collect()
+}
+
+fn first_of_each(mut events: Vec<Event>) -> Vec<Event> {
+    let mut known = HashSet::new();
+    events.retain(|event| known.insert(event.request_id.clone()));
+    events
+}

@@ -1,0 +1,109 @@
+//! A test's configuration text and its placeholders. The text is the whole configuration as far as the test is
+//! concerned; the harness adds only what each instance needs to live in its own folder (paths, log files, one worker)
+//! and the location that the lifecycle checks ask. Called by the builder and the configuration check.
+//!
+//! Placeholders: `{module}`, `{prefix}`, `{key}`, `{dns}`, `{zone}`, `{http2}` (makes the `listen` before it accept
+//! HTTP/2 with either nginx), `{port}` and `{port_anything}` (a free port each), and what `Builder::set` names.
+
+use crate::environment::{self, Kind};
+use crate::ports::free_port;
+use regex::{Captures, Regex};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+static PLACEHOLDER: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\{([a-z][a-z0-9_]*)\}").expect("a constant pattern"));
+
+/// Texts for placeholders, ports included.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Values(BTreeMap<String, String>);
+
+impl Values {
+    pub(crate) fn set(&mut self, name: &str, value: impl ToString) {
+        self.0.insert(name.to_owned(), value.to_string());
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// The port behind `{port}` or `{port_…}`.
+    pub(crate) fn port(&self, name: &str) -> u16 {
+        let port = self.0.get(name).and_then(|text| text.parse().ok());
+        port.unwrap_or_else(|| panic!("the configuration has no port placeholder {{{name}}}"))
+    }
+
+    /// Chooses a new port for each port placeholder of the text.
+    pub(crate) fn choose_ports(&mut self, text: &str) {
+        let names = PLACEHOLDER.captures_iter(text).map(|found| found[1].to_owned());
+        for name in names.filter(|name| name == "port" || name.starts_with("port_")) {
+            self.set(&name, free_port());
+        }
+    }
+
+    /// The text with every placeholder replaced.
+    ///
+    /// # Panics
+    /// A placeholder that has no value.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        let value = |found: &Captures<'_>| match self.0.get(&found[1]) {
+            Some(value) => value.clone(),
+            None => panic!("no value for the placeholder {}", &found[0]),
+        };
+        PLACEHOLDER.replace_all(text, value).into_owned()
+    }
+}
+
+/// What follows the address of a `listen` to make it accept HTTP/2.
+pub(crate) fn http2() -> &'static str {
+    match environment::kind() {
+        Kind::Pinned => "; http2 on",
+        Kind::Debian => " http2",
+    }
+}
+
+/// The configuration file: the harness's preamble, then the test's text with the harness's http settings included as
+/// the first thing in its `http` block. What the text sets itself, the preamble leaves out.
+pub(crate) fn whole(text: &str, level: &str) -> String {
+    let mut whole = String::from("daemon off;\npid {prefix}/nginx.pid;\n");
+    whole += &format!("error_log {{prefix}}/error.log {level};\n");
+    let mut unless_set = |directive: &str, line: &str| {
+        if !sets(text, directive) {
+            whole += line;
+        }
+    };
+    unless_set("load_module", "load_module {module};\n");
+    unless_set("worker_processes", "worker_processes 1;\n");
+    unless_set("events", "events { worker_connections 1024; }\n");
+    if environment::is_root() {
+        unless_set("user", "user root;\n");
+    }
+    whole + &text.replacen("http {", "http {\n    include {prefix}/harness.conf;\n", 1)
+}
+
+fn sets(text: &str, directive: &str) -> bool {
+    text.lines().any(|line| line.split_whitespace().next() == Some(directive))
+}
+
+/// The http settings of each instance. `alive`: with the server whose location `/__alive` the lifecycle checks ask.
+pub(crate) fn http_settings(alive: bool) -> &'static str {
+    if alive {
+        concat!(include_str!("http.conf"), include_str!("alive.conf"))
+    } else {
+        include_str!("http.conf")
+    }
+}
+
+/// Whether the lifecycle checks can ask for an admission: only with a key.
+pub(crate) fn can_admit(text: &str) -> bool {
+    sets(text, "ratelimitly_auth_key")
+}
+
+/// The folders and files that the settings name.
+pub(crate) fn lay_out(prefix: &Path) -> std::io::Result<()> {
+    for folder in ["temp", "html", "logs"] {
+        std::fs::create_dir_all(prefix.join(folder))?;
+    }
+    std::fs::write(prefix.join("html/__alive"), "alive\n")
+}
