@@ -43,10 +43,15 @@ pub struct Log(NonNull<ngx_log_t>);
 impl Log {
     /// The log of the current configuration cycle, in effect wherever no request is at hand.
     pub fn of_cycle() -> Log {
-        // SAFETY: nginx sets `ngx_cycle` to a cycle with a log before it parses the first directive and replaces it
-        // only from the main thread, on which this runs; both pointers are read now and not kept here.
-        let log = unsafe { (*ffi::ngx_cycle).log };
-        Log(NonNull::new(log).expect("nginx's cycle always has a log"))
+        Log::of_running_cycle().expect("nginx has a cycle with a log before it runs any module")
+    }
+
+    /// Like [`of_cycle`](Log::of_cycle) for callers that must not panic.
+    pub fn of_running_cycle() -> Option<Log> {
+        // SAFETY: nginx replaces `ngx_cycle` only from its main thread, on which this runs, and always by a cycle that
+        // is alive; both pointers are read now and not kept here.
+        let log = unsafe { ffi::ngx_cycle.as_ref().map(|cycle| cycle.log) };
+        log.and_then(NonNull::new).map(Log)
     }
 
     /// The log behind `log`, a connection's or a configuration's. `None` for a null pointer.

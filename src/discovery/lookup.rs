@@ -1,0 +1,179 @@
+//! One discovery from the SRV records to the members (wire.md, "Discovery").
+//!
+//! Whatever a nameserver answers, the work is bounded: so many targets, so many addresses each, so many lookups at a
+//! time, and one deadline for all. What is left out is counted, not an error, as long as one member remains.
+
+use super::error::{DiscoveryError, cause};
+use super::nameservers::Nameservers;
+use super::sleep::Sleep;
+use super::{Found, Skipped};
+use futures_util::future::{Either, select};
+use futures_util::stream::{self, StreamExt};
+use hickory_resolver::net::NetError;
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use ratelimitly_core::id::ServerId;
+use ratelimitly_core::membership::Member;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+
+/// Most SRV records that are followed; the oldest servers are kept.
+pub const MOST_TARGETS: usize = 64;
+
+/// Most addresses of one target.
+pub const MOST_ADDRESSES: usize = 16;
+
+/// Address lookups under way at a time; each holds a socket.
+const LOOKUPS_AT_A_TIME: usize = 64;
+
+/// Longest chain of aliases that is believed.
+const MOST_ALIASES: usize = 8;
+
+/// What one discovery is to find.
+pub struct Plan {
+    /// Absolute name of the SRV records.
+    pub name: Name,
+    /// Whom to ask.
+    pub nameservers: Nameservers,
+    /// Address record types to ask for.
+    pub families: Vec<RecordType>,
+    /// Ends at the moment by which the discovery must be over.
+    pub deadline: Sleep,
+    /// Length of that time, for the error message.
+    pub timeout_ms: u64,
+    /// Replaces the records' time to live.
+    pub valid_s: Option<u32>,
+}
+
+/// A usable SRV record. Ordered by id: the oldest server first.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Target {
+    id: ServerId,
+    port: u16,
+    name: Name,
+}
+
+type Addresses = BTreeMap<Name, BTreeSet<IpAddr>>;
+
+/// Runs the whole discovery.
+pub async fn discover(mut plan: Plan) -> Result<Found, DiscoveryError> {
+    let name = plan.name.to_string();
+    let mut skipped = Skipped::default();
+    let (mut targets, ttl_s) = find_targets(&mut plan).await?;
+    targets.retain(|target| is_usable(target, &mut skipped));
+    let mut targets: Vec<Target> = targets.into_iter().filter_map(|target| target.ok()).collect();
+    if targets.is_empty() {
+        return Err(DiscoveryError::NoUsableTarget { name, skipped });
+    }
+    targets.sort_unstable();
+    targets.dedup();
+    skipped.targets_cut = targets.len().saturating_sub(MOST_TARGETS);
+    targets.truncate(MOST_TARGETS);
+    let (addresses, failure) = find_addresses(&mut plan, &targets).await;
+    let members = members(&targets, addresses, &mut skipped);
+    if members.is_empty() {
+        return Err(DiscoveryError::NoAddress { name, targets: targets.len(), cause: failure });
+    }
+    Ok(Found { members, ttl_s: plan.valid_s.unwrap_or(ttl_s), skipped })
+}
+
+/// The SRV records, each as a target or as not usable, and the shortest time to live in the answer.
+async fn find_targets(plan: &mut Plan) -> Result<(Vec<Result<Target, ()>>, u32), DiscoveryError> {
+    let name = plan.name.clone();
+    let asking = pin!(plan.nameservers.ask(&name, RecordType::SRV));
+    let lookup = match select(asking, &mut plan.deadline).await {
+        Either::Left((Ok(lookup), _)) => lookup,
+        Either::Left((Err(error), _)) => {
+            return Err(DiscoveryError::Lookup { name: name.to_string(), cause: cause(&error) });
+        }
+        Either::Right(_) => {
+            return Err(DiscoveryError::TimedOut { name: name.to_string(), timeout_ms: plan.timeout_ms });
+        }
+    };
+    let ttl_s = lookup.answers().iter().map(|record| record.ttl).min().unwrap_or(0);
+    let targets = records(lookup.answers(), &name).filter_map(|record| match &record.data {
+        RData::SRV(srv) => Some(target(&srv.target, srv.port)),
+        _ => None,
+    });
+    Ok((targets.collect(), ttl_s))
+}
+
+fn target(name: &Name, port: u16) -> Result<Target, ()> {
+    let id = ServerId::from_srv_target(&name.to_ascii()).ok_or(())?;
+    if port == 0 {
+        return Err(());
+    }
+    // Absolute, so that no search list and no dot count comes in; lower case, so that equal names are one.
+    let mut name = name.to_lowercase();
+    name.set_fqdn(true);
+    Ok(Target { id, port, name })
+}
+
+fn is_usable(target: &Result<Target, ()>, skipped: &mut Skipped) -> bool {
+    skipped.targets_unusable += usize::from(target.is_err());
+    target.is_ok()
+}
+
+/// The addresses that were found by the deadline, and what the last failing lookup failed of.
+async fn find_addresses(plan: &mut Plan, targets: &[Target]) -> (Addresses, String) {
+    let names: BTreeSet<&Name> = targets.iter().map(|target| &target.name).collect();
+    let questions: Vec<(&Name, RecordType)> =
+        names.into_iter().flat_map(|name| plan.families.iter().map(move |&family| (name, family))).collect();
+    let nameservers = &plan.nameservers;
+    let mut answers = stream::iter(questions)
+        .map(|(name, family)| async move { (name, nameservers.ask(name, family).await) })
+        .buffer_unordered(LOOKUPS_AT_A_TIME);
+    let mut addresses = Addresses::new();
+    let mut failure = cause(&NetError::Timeout);
+    while let Either::Left((Some((name, answer)), _)) = select(answers.next(), &mut plan.deadline).await {
+        match answer {
+            Ok(lookup) => {
+                let found = records(lookup.answers(), name).filter_map(|record| address(&record.data));
+                addresses.entry(name.clone()).or_default().extend(found);
+            }
+            Err(error) => failure = cause(&error),
+        }
+    }
+    (addresses, failure)
+}
+
+/// An address that a datagram can be meant for.
+fn address(data: &RData) -> Option<IpAddr> {
+    let address = match data {
+        RData::A(a) => IpAddr::V4(a.0),
+        RData::AAAA(aaaa) => IpAddr::V6(aaaa.0),
+        _ => return None,
+    };
+    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    (!address.is_unspecified() && !address.is_multicast() && !broadcast).then_some(address)
+}
+
+/// The records among `answers` that belong to `name` or to what it is an alias of.
+fn records<'a>(answers: &'a [Record], name: &Name) -> impl Iterator<Item = &'a Record> {
+    let mut owners = vec![name.clone()];
+    while let Some(alias) = answers.iter().find_map(|record| match &record.data {
+        RData::CNAME(alias) if owners.last() == Some(&record.name) => Some(&alias.0),
+        _ => None,
+    }) {
+        if owners.contains(alias) || owners.len() > MOST_ALIASES {
+            break;
+        }
+        owners.push(alias.clone());
+    }
+    answers.iter().filter(move |record| owners.contains(&record.name))
+}
+
+fn members(targets: &[Target], addresses: Addresses, skipped: &mut Skipped) -> Vec<Member> {
+    let mut members = Vec::with_capacity(targets.len());
+    for target in targets {
+        let Some(found) = addresses.get(&target.name).filter(|found| !found.is_empty()) else {
+            skipped.without_address.push(target.id);
+            continue;
+        };
+        skipped.addresses_cut += found.len().saturating_sub(MOST_ADDRESSES);
+        let endpoints =
+            found.iter().take(MOST_ADDRESSES).map(|&address| SocketAddr::new(address, target.port));
+        members.push(Member { id: target.id, endpoints: endpoints.collect() });
+    }
+    members
+}

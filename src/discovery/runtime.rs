@@ -1,0 +1,126 @@
+//! hickory's view of the worker: where its background tasks run, its clock and its sockets, all on nginx's event
+//! loop; no thread and no other runtime.
+//!
+//! hickory's types ask for `Send`; everything here stays on the worker's one thread, and the wrappers panic (they do
+//! not race) should that ever change.
+
+use super::executor::Spawner;
+use super::faults::Faults;
+use super::sleep::Clock;
+use super::tcp::DnsTcp;
+use super::udp::DnsUdp;
+use hickory_resolver::config::{ConnectionConfig, ProtocolConfig};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::{RuntimeProvider, Spawn, Time};
+use hickory_resolver::net::tcp::TcpClientStream;
+use hickory_resolver::net::udp::UdpClientStream;
+use hickory_resolver::net::xfer::DnsExchange;
+use hickory_resolver::{ConnectionProvider, PoolContext};
+use send_wrapper::SendWrapper;
+use std::future::{Future, ready};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::time::Duration;
+
+type SendFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Sockets, clock and tasks for hickory.
+#[derive(Clone)]
+pub struct Runtime {
+    spawner: SendWrapper<Spawner>,
+    faults: SendWrapper<Faults>,
+}
+
+impl Runtime {
+    /// A runtime whose background tasks end with `spawner`'s executor.
+    pub fn new(spawner: Spawner, faults: Faults) -> Runtime {
+        Runtime { spawner: SendWrapper::new(spawner), faults: SendWrapper::new(faults) }
+    }
+}
+
+/// Starts hickory's background tasks.
+#[derive(Clone)]
+pub struct Handle(SendWrapper<Spawner>);
+
+impl Spawn for Handle {
+    fn spawn_bg(&mut self, future: impl Future<Output = ()> + Send + 'static) {
+        // A task that was not started has dropped its end of a channel; the query at the other end fails.
+        self.0.spawn(future);
+    }
+}
+
+impl RuntimeProvider for Runtime {
+    type Handle = Handle;
+    type Timer = Clock;
+    type Udp = DnsUdp;
+    type Tcp = DnsTcp;
+
+    fn create_handle(&self) -> Handle {
+        Handle(self.spawner.clone())
+    }
+
+    fn connect_tcp(
+        &self,
+        server: SocketAddr,
+        _local: Option<SocketAddr>,
+        wait_for: Option<Duration>,
+    ) -> SendFuture<io::Result<DnsTcp>> {
+        if let Err(error) = self.faults.fail("dns_connect") {
+            return Box::pin(ready(Err(error)));
+        }
+        match wait_for {
+            None => Box::pin(DnsTcp::connect(server)),
+            Some(limit) => Box::pin(async move { Clock::timeout(limit, DnsTcp::connect(server)).await? }),
+        }
+    }
+
+    fn bind_udp(&self, local: SocketAddr, server: SocketAddr) -> SendFuture<io::Result<DnsUdp>> {
+        let bound = self.faults.fail("dns_bind").and_then(|()| DnsUdp::bind(local, server));
+        Box::pin(ready(bound))
+    }
+}
+
+/// Opens hickory's connections. hickory's own way would open one more socket for each repetition of a query.
+#[derive(Clone)]
+pub struct Connector(pub Runtime);
+
+impl ConnectionProvider for Connector {
+    type Conn = DnsExchange<Runtime>;
+    type FutureConn = SendFuture<Result<Self::Conn, NetError>>;
+    type RuntimeProvider = Runtime;
+
+    fn new_connection(
+        &self,
+        ip: IpAddr,
+        config: &ConnectionConfig,
+        cx: &PoolContext,
+    ) -> Result<Self::FutureConn, NetError> {
+        let server = SocketAddr::new(ip, config.port);
+        let timeout = cx.options.timeout;
+        match config.protocol {
+            ProtocolConfig::Udp => Ok(Box::pin(ready(Ok(udp(server, timeout, self.0.clone()))))),
+            ProtocolConfig::Tcp => {
+                let most_queries = Some(cx.options.max_active_requests);
+                let runtime = self.0.clone();
+                Ok(Box::pin(TcpClientStream::exchange(server, None, timeout, most_queries, runtime)))
+            }
+        }
+    }
+
+    fn runtime_provider(&self) -> &Runtime {
+        &self.0
+    }
+}
+
+fn udp(server: SocketAddr, timeout: Duration, runtime: Runtime) -> DnsExchange<Runtime> {
+    let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    UdpClientStream::builder(server, runtime)
+        .with_timeout(Some(timeout))
+        // `DnsUdp` repeats its query itself.
+        .with_max_retries(1)
+        .with_retry_interval_floor(timeout_ms)
+        // The kernel's choice keeps off the ports that the administrator reserved.
+        .with_os_port_selection(true)
+        .exchange()
+}
