@@ -90,6 +90,16 @@ pub enum Servers {
     Only(Vec<u64>),
 }
 
+impl Servers {
+    /// Whether a server is meant.
+    pub fn contains(&self, id: u64) -> bool {
+        match self {
+            Servers::All => true,
+            Servers::Only(ids) => ids.contains(&id),
+        }
+    }
+}
+
 impl From<Option<Vec<u64>>> for Servers {
     fn from(ids: Option<Vec<u64>>) -> Servers {
         ids.map_or(Servers::All, Servers::Only)
@@ -323,7 +333,7 @@ impl From<u64> for Member {
 pub enum Reply {
     /// Done.
     Done,
-    /// Answers that were sent by `release` or by clearing `hold`.
+    /// Answers that `release` sent.
     Released {
         /// How many.
         answers: usize,
@@ -335,10 +345,12 @@ pub enum Reply {
 /// The server's state, as `status` tells it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Every server, by ascending id.
+    /// Every server, in the order of their start.
     pub servers: Vec<ServerStatus>,
     /// DNS queries received.
     pub dns: DnsCounts,
+    /// DNS faults.
+    pub dns_faults: Vec<DnsFault>,
     /// Answers that `hold` keeps back.
     pub held: usize,
 }

@@ -13,7 +13,7 @@ pub const SERVER_ID_STEP: u64 = 1 << 23;
 
 /// Everything a development server needs to start. `Config::default()` is three servers and their zone `dev.test` on
 /// ephemeral ports of 127.0.0.1, with no key.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Ids of the servers.
     pub server_ids: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct Config {
     pub seed: u64,
     /// Requests whose time stamp is further off are dropped; `None`: the time stamp is not looked at.
     pub max_clock_skew: Option<Duration>,
-    /// Commands applied before the first datagram is read.
+    /// Commands applied before `DevServer::start` returns.
     pub commands: Vec<Command>,
     /// File that gets one JSON line an event; it is truncated first.
     pub events: Option<PathBuf>,

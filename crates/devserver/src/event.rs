@@ -36,7 +36,7 @@ pub struct Event {
     pub copy: u32,
     /// Whether any of the servers had received this request id before, within the TTL.
     pub repeat: bool,
-    /// What became of the answer; a report has none.
+    /// What became of the answer; a report has none, unless it was lost on arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fate: Option<Fate>,
     /// The verdict in the answer, also of one that is held, delayed or lost; absent where nothing was decided.

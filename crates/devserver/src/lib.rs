@@ -5,10 +5,24 @@
 //! tests; never by the module.
 #![forbid(unsafe_code)]
 
+#[doc(hidden)]
+pub mod cli;
 pub mod command;
 pub mod config;
+mod control;
 mod devserver;
+mod dns;
 pub mod event;
+mod faults;
+mod fleet;
+pub mod keygen;
+mod keyring;
+mod limiter;
+mod outbox;
+mod recorder;
+mod respond;
+mod server;
+mod sighting;
 
 pub use command::{
     Command, CommandError, DnsFault, DnsFaultKind, Fault, FaultKind, Lost, Member, Order, Reply, Servers,
