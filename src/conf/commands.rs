@@ -1,0 +1,137 @@
+//! The table of directives, and the functions that nginx calls for them: raw pointers become references, a
+//! [`Problem`] becomes a line of the error log, a panic an error.
+
+use std::ffi::{c_char, c_void};
+
+use ngx::core::{NGX_CONF_ERROR, NGX_CONF_OK};
+use ngx::ffi::{
+    NGX_CONF_ANY, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET, NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET,
+    NGX_HTTP_SRV_CONF, ngx_command_t, ngx_conf_t, ngx_str_t, ngx_uint_t,
+};
+
+use crate::conf::problem::Problem;
+use crate::conf::{LocationConf, MainConf, define, rules, settings};
+use crate::module_index;
+use crate::nginx::border::guarded;
+use crate::nginx::conf::Conf;
+use crate::nginx::log::Level;
+
+type Setter = unsafe extern "C" fn(*mut ngx_conf_t, *mut ngx_command_t, *mut c_void) -> *mut c_char;
+
+const NULL: ngx_command_t = ngx_command_t {
+    name: ngx_str_t { len: 0, data: std::ptr::null_mut() },
+    type_: 0,
+    set: None,
+    conf: 0,
+    offset: 0,
+    post: std::ptr::null_mut(),
+};
+
+/// A directive of the http block. Arguments are counted by the setter, whose message shows the accepted form.
+const fn http(name: &'static std::ffi::CStr, set: Setter) -> ngx_command_t {
+    command(name, NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET, set)
+}
+
+/// A directive of servers and locations.
+const fn place(name: &'static std::ffi::CStr, set: Setter) -> ngx_command_t {
+    command(name, NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET, set)
+}
+
+const fn command(name: &'static std::ffi::CStr, contexts: u32, conf: usize, set: Setter) -> ngx_command_t {
+    ngx_command_t {
+        name: ngx_str_t { len: name.count_bytes(), data: name.as_ptr().cast::<u8>().cast_mut() },
+        type_: (contexts | NGX_CONF_ANY) as ngx_uint_t,
+        set: Some(set),
+        conf,
+        offset: 0,
+        post: std::ptr::null_mut(),
+    }
+}
+
+/// Defines the `extern "C"` function of a directive of the http block.
+macro_rules! http_setter {
+    ($name:ident, $handler:path) => {
+        unsafe extern "C" fn $name(
+            cf: *mut ngx_conf_t,
+            _cmd: *mut ngx_command_t,
+            conf: *mut c_void,
+        ) -> *mut c_char {
+            // SAFETY: nginx passes the loader and, by the table's offset, this module's main configuration, which
+            // nothing else refers to during the call.
+            let (cf, main) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<MainConf>()) };
+            answer(cf, || $handler(cf, main))
+        }
+    };
+}
+
+/// Defines the `extern "C"` function of a directive of servers and locations.
+macro_rules! place_setter {
+    ($name:ident, $handler:path) => {
+        unsafe extern "C" fn $name(
+            cf: *mut ngx_conf_t,
+            _cmd: *mut ngx_command_t,
+            conf: *mut c_void,
+        ) -> *mut c_char {
+            // SAFETY: nginx passes the loader and, by the table's offset, this module's location configuration; the
+            // main one is another value. Nothing else refers to either during the call.
+            let (cf, location) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<LocationConf>()) };
+            answer(cf, || {
+                let main = cf.http_main_conf(module_index()).ok_or(Problem::Logged)?;
+                // SAFETY: as above.
+                $handler(cf, unsafe { main.cast::<MainConf>().as_mut() }, location)
+            })
+        }
+    };
+}
+
+/// Runs a handler and tells nginx, and the error log, what came of it.
+fn answer(cf: &Conf, handler: impl FnOnce() -> Result<(), Problem>) -> *mut c_char {
+    guarded("a directive", NGX_CONF_ERROR, || {
+        let Err(problem) = handler() else { return NGX_CONF_OK };
+        if !matches!(problem, Problem::Logged) {
+            cf.log(Level::Emerg, &String::from_utf8_lossy(cf.directive()), problem);
+        }
+        NGX_CONF_ERROR
+    })
+}
+
+http_setter!(set_auth_key, settings::auth_key);
+http_setter!(set_dns_srv, settings::dns_srv);
+http_setter!(set_dns_resolver, settings::dns_resolver);
+http_setter!(set_policy, settings::policy);
+http_setter!(set_fail, settings::fail);
+http_setter!(set_bind, settings::bind);
+http_setter!(set_debug, settings::debug);
+http_setter!(set_zone, define::zone);
+http_setter!(set_tracker, define::tracker);
+http_setter!(set_guard, define::guard);
+http_setter!(set_group, define::group);
+#[cfg(feature = "fault-injection")]
+http_setter!(set_fault, crate::conf::fault::fault);
+place_setter!(set_rule, rules::rule);
+place_setter!(set_label, rules::label);
+place_setter!(set_report, rules::report);
+
+const COUNT: usize = 16 + cfg!(feature = "fault-injection") as usize;
+
+/// Every directive, ended by an empty entry. nginx reads the table, nobody writes it.
+pub static mut COMMANDS: [ngx_command_t; COUNT] = [
+    http(c"ratelimitly_auth_key", set_auth_key),
+    http(c"ratelimitly_dns_srv", set_dns_srv),
+    http(c"ratelimitly_dns_resolver", set_dns_resolver),
+    http(c"ratelimitly_resolver", set_dns_resolver),
+    http(c"ratelimitly_policy", set_policy),
+    http(c"ratelimitly_fail", set_fail),
+    http(c"ratelimitly_bind", set_bind),
+    http(c"ratelimitly_debug", set_debug),
+    http(c"ratelimitly_zone", set_zone),
+    http(c"ratelimitly_tracker", set_tracker),
+    http(c"ratelimitly_guard", set_guard),
+    http(c"ratelimitly_group", set_group),
+    #[cfg(feature = "fault-injection")]
+    http(c"ratelimitly_fault", set_fault),
+    place(c"ratelimitly", set_rule),
+    place(c"ratelimitly_label", set_label),
+    place(c"ratelimitly_report", set_report),
+    NULL,
+];

@@ -1,0 +1,139 @@
+//! Named definitions of the http block: zones, trackers, guards, groups. Each holds ready what needs no request.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use ratelimitly_config::rate::Rate;
+use ratelimitly_config::text::Excerpt;
+use ratelimitly_core::id::{BucketId, TrackerId, TrackerSettings};
+use ratelimitly_core::wire::{Guard as GuardBlock, Resource};
+
+use crate::conf::problem::{Kind, Problem};
+use crate::conf::template::{Parsed, Template};
+
+/// Longest bucket and service, bytes.
+pub const NAME_MAX: usize = 1024;
+/// What one occurrence of a zone asks for.
+const TOKENS: u16 = 1;
+
+/// A bucket and its rate.
+pub struct Zone {
+    /// The zone's name.
+    pub name: Rc<[u8]>,
+    /// The bucket.
+    pub bucket: Template,
+    /// The rate.
+    pub rate: Parsed<Rate>,
+    /// The resource block, where neither bucket nor rate holds a variable.
+    pub fixed: Option<Resource>,
+}
+
+impl Zone {
+    /// Computes what can be computed now.
+    pub fn new(name: &[u8], bucket: Template, rate: Parsed<Rate>) -> Zone {
+        let fixed = bucket.fixed().zip(rate.fixed()).map(|(bucket, rate)| Zone::resource(bucket, rate));
+        Zone { name: name.into(), bucket, rate, fixed }
+    }
+
+    /// The block that asks `bucket` for one occurrence's tokens.
+    pub fn resource(bucket: &[u8], rate: Rate) -> Resource {
+        Resource {
+            bucket: BucketId::new(bucket, rate.window_ms, rate.limit),
+            window_size_ms: rate.window_ms,
+            rate_limit: rate.limit,
+            tokens: TOKENS,
+        }
+    }
+}
+
+/// A latency tracker.
+pub struct Tracker {
+    /// The tracker's name in the configuration.
+    pub name: Rc<[u8]>,
+    /// The service, the name on the wire.
+    pub service: Template,
+    /// What it keeps.
+    pub settings: TrackerSettings,
+    /// The id, where the service holds no variable.
+    pub fixed: Option<TrackerId>,
+}
+
+impl Tracker {
+    /// Computes what can be computed now.
+    pub fn new(name: &[u8], service: Template, settings: TrackerSettings) -> Tracker {
+        let fixed = service.fixed().map(|service| TrackerId::new(service, settings));
+        Tracker { name: name.into(), service, settings, fixed }
+    }
+}
+
+/// A condition on a tracker.
+pub struct Guard {
+    /// The guard's name.
+    pub name: Rc<[u8]>,
+    /// Its tracker.
+    pub tracker: Rc<Tracker>,
+    /// The threshold, milliseconds.
+    pub threshold: Parsed<u32>,
+    /// The guard block, where neither service nor threshold holds a variable.
+    pub fixed: Option<GuardBlock>,
+}
+
+impl Guard {
+    /// Computes what can be computed now.
+    pub fn new(name: &[u8], tracker: Rc<Tracker>, threshold: Parsed<u32>) -> Guard {
+        let fixed = tracker.fixed.zip(threshold.fixed());
+        let fixed = fixed.map(|(id, threshold_ms)| GuardBlock {
+            tracker: id,
+            settings: tracker.settings,
+            threshold_ms,
+        });
+        Guard { name: name.into(), tracker, threshold, fixed }
+    }
+}
+
+/// Zones under one name, in order, repeats kept.
+pub struct Group {
+    /// The zones.
+    pub zones: Box<[Rc<Zone>]>,
+}
+
+/// The definitions of one kind, by name.
+pub struct Definitions<T> {
+    kind: Kind,
+    by_name: HashMap<Box<[u8]>, Rc<T>>,
+}
+
+impl<T> Definitions<T> {
+    /// None yet.
+    pub fn new(kind: Kind) -> Definitions<T> {
+        Definitions { kind, by_name: HashMap::new() }
+    }
+
+    /// Refuses a name that is taken, before its definition is read any further.
+    ///
+    /// # Errors
+    /// [`Problem::Redefined`].
+    pub fn refuse_taken(&self, name: &[u8]) -> Result<(), Problem> {
+        match self.by_name.contains_key(name) {
+            true => Err(Problem::Redefined { kind: self.kind, name: Excerpt::new(name) }),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a definition whose name is not taken.
+    pub fn insert(&mut self, name: &[u8], definition: T) {
+        self.by_name.insert(name.into(), Rc::new(definition));
+    }
+
+    /// The definition that a reference means; it must stand above.
+    ///
+    /// # Errors
+    /// [`Problem::EmptyReference`] and [`Problem::Undefined`].
+    pub fn find(&self, name: &[u8]) -> Result<&Rc<T>, Problem> {
+        if name.is_empty() {
+            return Err(Problem::EmptyReference { kind: self.kind });
+        }
+        let undefined = || Problem::Undefined { kind: self.kind, name: Excerpt::new(name) };
+        self.by_name.get(name).ok_or_else(undefined)
+    }
+}

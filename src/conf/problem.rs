@@ -1,0 +1,230 @@
+//! What is wrong with a directive. The text completes `"<directive>" directive: `, says what is wrong and what would
+//! be accepted, and never shows a key.
+
+use std::fmt;
+
+use ratelimitly_config::address::AddressError;
+use ratelimitly_config::dns_name::DnsNameError;
+use ratelimitly_config::duration::DurationError;
+use ratelimitly_config::name::NameError;
+use ratelimitly_config::number::NumberError;
+use ratelimitly_config::policy::PolicyTextError;
+use ratelimitly_config::rate::RateError;
+use ratelimitly_config::text::{Excerpt, QuoteError};
+use ratelimitly_core::key::KeyError;
+
+use crate::nginx::conf::NoMemory;
+
+/// The four kinds of named definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `ratelimitly_zone`.
+    Zone,
+    /// `ratelimitly_tracker`.
+    Tracker,
+    /// `ratelimitly_guard`.
+    Guard,
+    /// `ratelimitly_group`.
+    Group,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Zone => "zone",
+            Kind::Tracker => "tracker",
+            Kind::Guard => "guard",
+            Kind::Group => "group",
+        })
+    }
+}
+
+/// Why a directive is refused. `usage` is the directive's accepted form.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// Too few or too many arguments.
+    #[error("invalid number of arguments, expected {usage}")]
+    Count {
+        /// The accepted form.
+        usage: &'static str,
+    },
+    /// The directive was there already.
+    #[error("is duplicate, it is accepted once: {usage}")]
+    Duplicate {
+        /// The accepted form.
+        usage: &'static str,
+    },
+    /// The first argument is no name.
+    #[error("{error}, expected {usage}")]
+    Name {
+        /// What is wrong with it.
+        error: NameError,
+        /// The accepted form.
+        usage: &'static str,
+    },
+    /// A definition of that kind has the name already.
+    #[error("duplicate {kind} \"{name}\", each {kind} needs a name of its own")]
+    Redefined {
+        /// Kind of definition.
+        kind: Kind,
+        /// The name.
+        name: Excerpt,
+    },
+    /// A tracker called `off`.
+    #[error("the name \"off\" is reserved for \"ratelimitly_report off\", expected another name")]
+    Reserved,
+    /// An argument that the directive does not have.
+    #[error("unknown argument \"{argument}\", expected {usage}")]
+    Unknown {
+        /// The argument.
+        argument: Excerpt,
+        /// The accepted form.
+        usage: &'static str,
+    },
+    /// An argument given twice.
+    #[error("duplicate argument \"{argument}=\", expected {usage}")]
+    Repeated {
+        /// The argument's name.
+        argument: &'static str,
+        /// The accepted form.
+        usage: &'static str,
+    },
+    /// A required argument is not there.
+    #[error("argument \"{argument}=\" is missing, expected {usage}")]
+    Missing {
+        /// The argument's name.
+        argument: &'static str,
+        /// The accepted form.
+        usage: &'static str,
+    },
+    /// An argument that refers to something has no name in it.
+    #[error("\"{kind}=\" is empty, expected {kind}=<{kind}> with the name of a {kind} defined above")]
+    EmptyReference {
+        /// Kind of definition.
+        kind: Kind,
+    },
+    /// A reference to nothing.
+    #[error("unknown {kind} \"{name}\", expected a {kind} that \"ratelimitly_{kind}\" defines above")]
+    Undefined {
+        /// Kind of definition.
+        kind: Kind,
+        /// The name.
+        name: Excerpt,
+    },
+    /// Several zones or groups in one line.
+    #[error("exactly one \"zone=\" or \"group=\" is accepted a line, expected {usage}; several lines add up")]
+    OneTarget {
+        /// The accepted form.
+        usage: &'static str,
+    },
+    /// `buffer_size=`.
+    #[error("\"buffer_size=\" is no longer supported, expected \"max_samples=<n>\" instead")]
+    BufferSize,
+    /// Quotes in the middle of an argument.
+    #[error(transparent)]
+    Quote(#[from] QuoteError),
+    /// Static text that is empty.
+    #[error("\"{argument}=\" is empty, expected 1..{max} bytes")]
+    Empty {
+        /// The argument.
+        argument: &'static str,
+        /// The limit, bytes.
+        max: usize,
+    },
+    /// Static text that is too long.
+    #[error("the {what} has {len} bytes, at most {max} are allowed")]
+    TooLong {
+        /// Bucket, service or label.
+        what: &'static str,
+        /// Its length, bytes.
+        len: usize,
+        /// The limit, bytes.
+        max: usize,
+    },
+    /// `rate=`.
+    #[error("\"rate={text}\" {error}")]
+    Rate {
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: RateError,
+    },
+    /// A duration.
+    #[error("\"{argument}={text}\" {error}")]
+    Duration {
+        /// The argument.
+        argument: &'static str,
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: DurationError,
+    },
+    /// A number.
+    #[error("\"{argument}={text}\" {error}")]
+    Number {
+        /// The argument.
+        argument: &'static str,
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: NumberError,
+    },
+    /// `max_samples=0`.
+    #[error("\"max_samples=0\" keeps nothing, expected 1..4294967295")]
+    NoSamples,
+    /// Neither of two words.
+    #[error("invalid value \"{text}\", expected {usage}")]
+    Choice {
+        /// The value.
+        text: Excerpt,
+        /// The accepted form.
+        usage: &'static str,
+    },
+    /// The key is none.
+    #[error("{0}; expected an API key: rl-aes1... or rl-cookie1...")]
+    Key(#[from] KeyError),
+    /// The key holds bytes that no key has.
+    #[error("invalid bech32: not ASCII; expected an API key: rl-aes1... or rl-cookie1...")]
+    KeyBytes,
+    /// The name of the discovery domain.
+    #[error(transparent)]
+    DnsName(#[from] DnsNameError),
+    /// An address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The policy's arguments.
+    #[error(transparent)]
+    Policy(#[from] PolicyTextError),
+    /// A rule or report without a key.
+    #[error(
+        "API key required while a rule or report is in effect, expected \"ratelimitly_auth_key rl-aes1...;\" or \
+         \"ratelimitly_auth_key rl-cookie1...;\" in the http block"
+    )]
+    KeyRequired,
+    /// The policy asks for more than the key grants.
+    #[error(
+        "the policy's horizon of {horizon_ms} ms is above the API key's deduplication quota of {quota_ms} ms, expected a \
+         shorter unit, fewer replays or smaller gaps"
+    )]
+    Horizon {
+        /// The policy's horizon, milliseconds.
+        horizon_ms: u32,
+        /// The key's quota, milliseconds.
+        quota_ms: u32,
+    },
+    /// nginx had no memory.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
+    /// nginx has logged the problem itself.
+    #[error("refused")]
+    Logged,
+    /// Not one of the faults.
+    #[cfg(feature = "fault-injection")]
+    #[error("unknown fault \"{argument}\", expected {usage}")]
+    Fault {
+        /// The argument.
+        argument: Excerpt,
+        /// The accepted form.
+        usage: &'static str,
+    },
+}

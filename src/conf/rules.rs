@@ -1,0 +1,149 @@
+//! What servers and locations ask for: `ratelimitly`, `ratelimitly_label`, `ratelimitly_report`, and inheritance.
+
+use std::rc::Rc;
+
+use ratelimitly_config::text::split_argument;
+use ratelimitly_core::wire::{Guard as GuardBlock, MAX_LABEL, Resource};
+
+use crate::conf::define::unknown;
+use crate::conf::definitions::{Guard, Tracker, Zone};
+use crate::conf::problem::Problem;
+use crate::conf::settings::{only, set_once, some};
+use crate::conf::template::Template;
+use crate::conf::{LocationConf, MainConf};
+use crate::nginx::conf::Conf;
+
+const RULE: &str = "ratelimitly zone=<zone>|group=<group> [guard=<guard> ...], or guard=<guard> ... alone";
+const LABEL: &str = "ratelimitly_label <template>";
+const REPORT: &str = "ratelimitly_report <tracker>|off";
+
+/// All rules in effect at a place, as one admission.
+pub struct Admission {
+    /// The zones in order, groups expanded, repeats kept.
+    pub zones: Box<[Rc<Zone>]>,
+    /// The guards in first-seen order, each once.
+    pub guards: Box<[Rc<Guard>]>,
+    /// All resource blocks, where no zone holds a variable.
+    pub fixed_resources: Option<Box<[Resource]>>,
+    /// All guard blocks, where no guard holds a variable.
+    pub fixed_guards: Option<Box<[GuardBlock]>>,
+    /// `<file>:<line>` of the first rule.
+    pub place: Box<str>,
+}
+
+/// The rules of one context while it is read.
+#[derive(Default)]
+pub struct Rules {
+    zones: Vec<Rc<Zone>>,
+    guards: Vec<Rc<Guard>>,
+    place: Option<Box<str>>,
+}
+
+impl Rules {
+    fn add_guard(&mut self, guard: &Rc<Guard>) {
+        if !self.guards.iter().any(|known| Rc::ptr_eq(known, guard)) {
+            self.guards.push(Rc::clone(guard));
+        }
+    }
+
+    /// The admission, if the context has a rule of its own.
+    fn take(&mut self) -> Option<Rc<Admission>> {
+        let place = self.place.take()?;
+        let (zones, guards) = (std::mem::take(&mut self.zones), std::mem::take(&mut self.guards));
+        Some(Rc::new(Admission {
+            fixed_resources: zones.iter().map(|zone| zone.fixed).collect(),
+            fixed_guards: guards.iter().map(|guard| guard.fixed).collect(),
+            zones: zones.into(),
+            guards: guards.into(),
+            place,
+        }))
+    }
+}
+
+/// `ratelimitly_report` in one context.
+#[derive(Clone)]
+pub enum Report {
+    /// `off`.
+    Off,
+    /// A tracker.
+    To(Rc<Tracker>),
+}
+
+/// `ratelimitly`.
+pub fn rule(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Result<(), Problem> {
+    let arguments = some(cf, RULE)?;
+    let is_target = |argument: &&&[u8]| argument.starts_with(b"zone=") || argument.starts_with(b"group=");
+    // Counted before any is looked up: an empty one must not hide another.
+    if arguments.iter().filter(is_target).count() > 1 {
+        return Err(Problem::OneTarget { usage: RULE });
+    }
+    for argument in &arguments {
+        match split_argument(argument) {
+            Some((b"zone", name)) => location.rules.zones.push(Rc::clone(main.zones.find(name)?)),
+            Some((b"group", name)) => location.rules.zones.extend_from_slice(&main.groups.find(name)?.zones),
+            Some((b"guard", name)) => location.rules.add_guard(main.guards.find(name)?),
+            _ => return Err(unknown(argument, RULE)),
+        }
+    }
+    location.rules.place.get_or_insert_with(|| cf.place().into());
+    Ok(())
+}
+
+/// `ratelimitly_label`; the last one in a context wins.
+pub fn label(cf: &Conf, _main: &mut MainConf, location: &mut LocationConf) -> Result<(), Problem> {
+    let template = Template::compile(cf, only(cf, LABEL)?)?;
+    if let Some(len) = template.fixed().map(<[u8]>::len).filter(|&len| len > MAX_LABEL) {
+        return Err(Problem::TooLong { what: "label", len, max: MAX_LABEL });
+    }
+    location.label = Some(Rc::new(template));
+    Ok(())
+}
+
+/// `ratelimitly_report`.
+pub fn report(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Result<(), Problem> {
+    let report = match only(cf, REPORT)? {
+        b"off" => Report::Off,
+        name => Report::To(Rc::clone(main.trackers.find(name)?)),
+    };
+    set_once(&mut location.own_report, REPORT, report)
+}
+
+/// Completes `child` with what it inherits from `parent`, and notes what is in effect there.
+pub fn merge(main: &mut MainConf, parent: &LocationConf, child: &mut LocationConf) {
+    child.admission = child.rules.take().or_else(|| parent.admission.clone());
+    child.label = child.label.take().or_else(|| parent.label.clone());
+    child.report = match child.own_report.take() {
+        None => parent.report.clone(),
+        Some(Report::Off) => None,
+        Some(Report::To(tracker)) => Some(tracker),
+    };
+    main.in_effect.reports |= child.report.is_some();
+    if let Some(admission) = &child.admission {
+        main.in_effect.note(admission, child.label.as_deref());
+    }
+}
+
+/// What servers and locations have in effect, for the checks at the end of the http block.
+#[derive(Default)]
+pub struct InEffect {
+    /// Whether any report is.
+    pub reports: bool,
+    /// The admissions, each with the longest static label that goes with it.
+    pub admissions: Vec<(Rc<Admission>, usize)>,
+}
+
+impl InEffect {
+    /// Whether a key is needed.
+    pub fn any(&self) -> bool {
+        self.reports || !self.admissions.is_empty()
+    }
+
+    fn note(&mut self, admission: &Rc<Admission>, label: Option<&Template>) {
+        let label_len = label.and_then(Template::fixed).map_or(0, <[u8]>::len);
+        // Locations of one server follow each other, so an inherited admission is found near the end.
+        match self.admissions.iter_mut().rev().find(|(known, _)| Rc::ptr_eq(known, admission)) {
+            Some((_, longest)) => *longest = label_len.max(*longest),
+            None => self.admissions.push((Rc::clone(admission), label_len)),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The http block's settings: `ratelimitly_auth_key`, `_dns_srv`, `_dns_resolver`, `_policy`, `_fail`, `_bind`,
+//! `_debug`.
+
+use ratelimitly_config::address;
+use ratelimitly_config::dns_name;
+use ratelimitly_config::policy;
+use ratelimitly_config::text::Excerpt;
+use ratelimitly_core::key::ApiKey;
+
+use crate::conf::problem::Problem;
+use crate::conf::{Fail, MainConf};
+use crate::nginx::conf::Conf;
+
+const KEY: &str = "ratelimitly_auth_key rl-aes1...|rl-cookie1...";
+const DNS_SRV: &str = "ratelimitly_dns_srv <name>";
+const DNS_RESOLVER: &str =
+    "ratelimitly_dns_resolver <address>[:<port>] ... (or its alias ratelimitly_resolver)";
+const POLICY: &str = "ratelimitly_policy standard|single_round|custom [<argument>=<value> ...]";
+const FAIL: &str = "ratelimitly_fail open|close";
+const BIND: &str = "ratelimitly_bind <IPv4 or IPv6 address>";
+const DEBUG: &str = "ratelimitly_debug on|off";
+
+/// `ratelimitly_auth_key`. No message shows the argument.
+pub fn auth_key(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    let argument = only(cf, KEY)?;
+    let text = std::str::from_utf8(argument).map_err(|_| Problem::KeyBytes)?;
+    set_once(&mut main.key, KEY, ApiKey::parse(text)?)
+}
+
+/// `ratelimitly_dns_srv`.
+pub fn dns_srv(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    let name = dns_name::srv_name(only(cf, DNS_SRV)?)?;
+    set_once(&mut main.given.srv_name, DNS_SRV, name)
+}
+
+/// `ratelimitly_dns_resolver`, under both names.
+pub fn dns_resolver(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    let arguments = some(cf, DNS_RESOLVER)?;
+    let servers = arguments.into_iter().map(address::parse_resolver).collect::<Result<_, _>>()?;
+    set_once(&mut main.given.resolvers, DNS_RESOLVER, servers)
+}
+
+/// `ratelimitly_policy`.
+pub fn policy(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    let policy = policy::parse(&some(cf, POLICY)?)?;
+    set_once(&mut main.given.policy, POLICY, policy.clone())?;
+    main.policy = policy;
+    Ok(())
+}
+
+/// `ratelimitly_fail`; the last one wins.
+pub fn fail(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    main.fail = match only(cf, FAIL)? {
+        word if word.eq_ignore_ascii_case(b"open") => Fail::Open,
+        word if word.eq_ignore_ascii_case(b"close") => Fail::Close,
+        other => return Err(Problem::Choice { text: Excerpt::new(other), usage: FAIL }),
+    };
+    Ok(())
+}
+
+/// `ratelimitly_bind`.
+pub fn bind(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    set_once(&mut main.bind, BIND, address::parse_bind(only(cf, BIND)?)?)
+}
+
+/// `ratelimitly_debug`.
+pub fn debug(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    main.debug = match only(cf, DEBUG)? {
+        word if word.eq_ignore_ascii_case(b"on") => true,
+        word if word.eq_ignore_ascii_case(b"off") => false,
+        other => return Err(Problem::Choice { text: Excerpt::new(other), usage: DEBUG }),
+    };
+    set_once(&mut main.given.debug, DEBUG, ())
+}
+
+/// The one argument.
+pub(super) fn only<'a>(cf: &'a Conf, usage: &'static str) -> Result<&'a [u8], Problem> {
+    match cf.arguments()[..] {
+        [argument] => Ok(argument),
+        _ => Err(Problem::Count { usage }),
+    }
+}
+
+/// The arguments, at least one.
+pub(super) fn some<'a>(cf: &'a Conf, usage: &'static str) -> Result<Vec<&'a [u8]>, Problem> {
+    let arguments = cf.arguments();
+    if arguments.is_empty() { Err(Problem::Count { usage }) } else { Ok(arguments) }
+}
+
+pub(super) fn set_once<T>(slot: &mut Option<T>, usage: &'static str, value: T) -> Result<(), Problem> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Problem::Duplicate { usage }),
+    }
+}

@@ -1,0 +1,262 @@
+//! nginx while it loads a configuration: a directive's arguments, messages with file and line, values in the
+//! configuration's pool, and what other modules have configured.
+//!
+//! A `&Conf` is made in the first lines of a callback and lasts no longer than that callback.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::ptr::NonNull;
+use std::slice;
+
+use ngx::ffi::{
+    self, ngx_conf_t, ngx_cycle_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_resolver_connection_t,
+    ngx_resolver_t, ngx_str_t, ngx_uint_t, sockaddr,
+};
+
+use crate::nginx::border::guarded;
+use crate::nginx::log::Level;
+
+/// nginx's loader. nginx changes it behind every reference, hence the cell.
+#[repr(transparent)]
+pub struct Conf(UnsafeCell<ngx_conf_t>);
+
+/// nginx had no memory. It has logged that itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("out of memory")]
+pub struct NoMemory;
+
+impl Conf {
+    /// The loader behind `cf`.
+    ///
+    /// # Safety
+    /// `cf` must be what nginx passed to the callback in progress, and the result must not outlive that callback.
+    pub unsafe fn from_ptr<'a>(cf: *mut ngx_conf_t) -> &'a Conf {
+        // SAFETY: the caller's promise; the layout is the same (`repr(transparent)`).
+        unsafe { &*cf.cast::<Conf>() }
+    }
+
+    /// The pointer that nginx's functions want.
+    pub fn as_ptr(&self) -> *mut ngx_conf_t {
+        self.0.get()
+    }
+
+    /// The directive's name as it was written.
+    pub fn directive(&self) -> &[u8] {
+        self.words().first().map_or(b"", |word| bytes(word))
+    }
+
+    /// The directive's arguments, without its name.
+    pub fn arguments(&self) -> Vec<&[u8]> {
+        self.words().iter().skip(1).map(bytes).collect()
+    }
+
+    fn words(&self) -> &[ngx_str_t] {
+        // SAFETY: nginx fills `args` before it calls a directive's setter and keeps it until the setter returns; where
+        // no directive is being set (merging, postconfiguration) the array is the last directive's or null.
+        unsafe {
+            let Some(args) = (*self.as_ptr()).args.as_ref() else { return &[] };
+            slice(args.elts.cast::<ngx_str_t>(), args.nelts)
+        }
+    }
+
+    /// Logs `"<directive>" directive: <message> in <file>:<line>`, as nginx's own configuration errors end.
+    pub fn log(&self, level: Level, directive: &str, message: impl fmt::Display) {
+        let line = format!("\"{directive}\" directive: {message}");
+        // SAFETY: the loader is live; "%*s" takes a size_t and that many bytes, which nginx copies.
+        unsafe {
+            ffi::ngx_conf_log_error(
+                level as ngx_uint_t,
+                self.as_ptr(),
+                0,
+                c"%*s".as_ptr(),
+                line.len(),
+                line.as_ptr(),
+            );
+        }
+    }
+
+    /// `<file>:<line>` of the directive being read, for messages that come later.
+    pub fn place(&self) -> String {
+        // SAFETY: the file being parsed, if any, is live during a callback; its name is the file's own.
+        let place = unsafe {
+            (*self.as_ptr()).conf_file.as_ref().map(|file| (bytes(&file.file.name).to_vec(), file.line))
+        };
+        match place {
+            Some((name, line)) => format!("{}:{line}", String::from_utf8_lossy(&name)),
+            None => "the command line".to_owned(),
+        }
+    }
+
+    /// Moves `value` into the configuration's pool, which drops it when the cycle goes.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn place_value<T>(&self, value: T) -> Result<NonNull<T>, NoMemory> {
+        const { assert!(align_of::<T>() <= align_of::<usize>(), "nginx aligns to a word") };
+        // SAFETY: the loader's pool is live; nginx hands out `size_of::<T>()` bytes aligned to a word, which stay until
+        // the pool goes. The handler, which drops that very type, is set only after the value is whole.
+        unsafe {
+            let cleanup =
+                ffi::ngx_pool_cleanup_add((*self.as_ptr()).pool, size_of::<T>()).as_mut().ok_or(NoMemory)?;
+            let place = NonNull::new(cleanup.data.cast::<T>()).ok_or(NoMemory)?;
+            place.as_ptr().write(value);
+            cleanup.handler = Some(drop_placed::<T>);
+            Ok(place)
+        }
+    }
+
+    /// The http block's own configuration of the module with this `ctx_index`, while inside that block.
+    pub fn http_main_conf(&self, ctx_index: ngx_uint_t) -> Option<NonNull<c_void>> {
+        self.http_context().and_then(|context| {
+            // SAFETY: the table has an entry for each HTTP module, and `ctx_index` is one's.
+            NonNull::new(unsafe { *context.main_conf.add(ctx_index) })
+        })
+    }
+
+    fn http_context(&self) -> Option<&ngx_http_conf_ctx_t> {
+        // SAFETY: inside http{}, where every callback of an HTTP module runs, `ctx` is the block's context.
+        unsafe { (*self.as_ptr()).ctx.cast::<ngx_http_conf_ctx_t>().as_ref() }
+    }
+
+    /// The `resolver` and `resolver_timeout` of the http block itself; complete once its servers are merged.
+    pub fn http_resolver(&self) -> HttpResolver {
+        let core = self.http_context().and_then(|context| {
+            // SAFETY: the core module's entry of the block's own location table is its location configuration.
+            unsafe {
+                let core = &raw const ffi::ngx_http_core_module;
+                (*context.loc_conf.add((*core).ctx_index)).cast::<ngx_http_core_loc_conf_t>().as_ref()
+            }
+        });
+        let Some(core) = core else { return HttpResolver::absent(DEFAULT_RESOLVER_TIMEOUT_MS) };
+        let timeout_ms = match core.resolver_timeout {
+            // NGX_CONF_UNSET_MSEC: nginx merges the default into the servers and leaves the block's own value unset.
+            ffi::ngx_msec_t::MAX => DEFAULT_RESOLVER_TIMEOUT_MS,
+            set => set as u64,
+        };
+        // SAFETY: null or a resolver that nginx made in the configuration's pool.
+        match unsafe { core.resolver.as_ref() } {
+            Some(resolver) => HttpResolver::read(resolver, timeout_ms),
+            None => HttpResolver::absent(timeout_ms),
+        }
+    }
+}
+
+const DEFAULT_RESOLVER_TIMEOUT_MS: u64 = 30_000;
+
+/// What the http block says about DNS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpResolver {
+    /// The servers; empty where no `resolver` was configured.
+    pub servers: Vec<SocketAddr>,
+    /// `resolver_timeout`, milliseconds.
+    pub timeout_ms: u64,
+    /// `valid=`, seconds.
+    pub valid_s: Option<u32>,
+    /// Whether A records are wanted.
+    pub ipv4: bool,
+    /// Whether AAAA records are wanted.
+    pub ipv6: bool,
+}
+
+impl HttpResolver {
+    fn absent(timeout_ms: u64) -> HttpResolver {
+        HttpResolver { servers: Vec::new(), timeout_ms, valid_s: None, ipv4: true, ipv6: true }
+    }
+
+    fn read(resolver: &ngx_resolver_t, timeout_ms: u64) -> HttpResolver {
+        let connections = &resolver.connections;
+        // SAFETY: nginx made the array with this element type; it stays with the resolver.
+        let connections =
+            unsafe { slice(connections.elts.cast::<ngx_resolver_connection_t>(), connections.nelts) };
+        // SAFETY: each connection's address is a whole one of its family, in the configuration's pool.
+        let servers: Vec<_> = connections.iter().filter_map(|c| unsafe { socket_addr(c.sockaddr) }).collect();
+        if servers.is_empty() {
+            return HttpResolver::absent(timeout_ms);
+        }
+        let valid_s = u32::try_from(resolver.valid).ok().filter(|&seconds| seconds != 0);
+        HttpResolver { servers, timeout_ms, valid_s, ipv4: wants_ipv4(resolver), ipv6: wants_ipv6(resolver) }
+    }
+}
+
+#[cfg(nginx1_23_1)]
+fn wants_ipv4(resolver: &ngx_resolver_t) -> bool {
+    resolver.ipv4() != 0
+}
+
+#[cfg(nginx1_23_1)]
+fn wants_ipv6(resolver: &ngx_resolver_t) -> bool {
+    resolver.ipv6() != 0
+}
+
+/// `ipv4=off` came with 1.23.1.
+#[cfg(not(nginx1_23_1))]
+fn wants_ipv4(_resolver: &ngx_resolver_t) -> bool {
+    true
+}
+
+#[cfg(not(nginx1_23_1))]
+fn wants_ipv6(resolver: &ngx_resolver_t) -> bool {
+    resolver.ipv6 != 0
+}
+
+/// The http block's configuration of the module with this `ctx_index` in a whole cycle; `None` without an http block.
+///
+/// # Safety
+/// `cycle` must point to a live cycle.
+pub unsafe fn http_main_conf_of(cycle: *mut ngx_cycle_t, ctx_index: ngx_uint_t) -> Option<NonNull<c_void>> {
+    // SAFETY: the cycle is live; its table has an entry for each core module, the http module's being null or the
+    // block's context.
+    unsafe {
+        let table = NonNull::new((*cycle).conf_ctx)?;
+        let http = &raw const ffi::ngx_http_module;
+        let context = (*table.as_ptr().add((*http).index)).cast::<ngx_http_conf_ctx_t>().as_ref()?;
+        NonNull::new(*context.main_conf.add(ctx_index))
+    }
+}
+
+/// # Safety
+/// `address` must be null or point to a whole socket address of its family.
+unsafe fn socket_addr(address: *const sockaddr) -> Option<SocketAddr> {
+    // SAFETY: by the caller's promise; the family says which structure it is.
+    unsafe {
+        match i32::from(address.as_ref()?.sa_family) {
+            libc::AF_INET => {
+                let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
+                let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+                Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
+            }
+            libc::AF_INET6 => {
+                let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
+                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+                let port = u16::from_be(v6.sin6_port);
+                Some(SocketAddrV6::new(ip, port, 0, v6.sin6_scope_id).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// # Safety
+/// `elements` must point to `count` elements that stay as they are for `'a`, unless `count` is 0.
+unsafe fn slice<'a, T>(elements: *const T, count: usize) -> &'a [T] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise; nginx never has a null array with elements.
+    unsafe { slice::from_raw_parts(elements, count) }
+}
+
+/// The bytes of one of nginx's strings, as long as the string itself is borrowed.
+pub fn bytes(text: &ngx_str_t) -> &[u8] {
+    // SAFETY: an ngx_str_t of nginx has `len` bytes at `data`, in the same pool as the string that is borrowed here.
+    unsafe { slice(text.data, text.len) }
+}
+
+unsafe extern "C" fn drop_placed<T>(data: *mut c_void) {
+    guarded("the end of a configuration", (), || {
+        // SAFETY: set by `place_value` with this type, called once when the pool goes.
+        unsafe { data.cast::<T>().drop_in_place() }
+    });
+}
