@@ -15,7 +15,7 @@ mod socket;
 mod tcp;
 mod udp;
 
-pub use self::error::{DiscoveryError, SetupError};
+pub use self::error::{DiscoveryError, LookupError, SetupError};
 pub use self::faults::Faults;
 
 use self::executor::Executor;
@@ -199,7 +199,7 @@ impl Shared {
         let settings = &self.settings;
         let timeout = Duration::from_millis(settings.timeout_ms);
         let nameservers = Nameservers::new(&settings.servers, timeout + QUERY_GRACE, &Connector(runtime))
-            .map_err(|error| DiscoveryError::Resolver { cause: error::cause(&error) })?;
+            .map_err(|error| DiscoveryError::Resolver { cause: error.to_string() })?;
         settings
             .faults
             .fail("dns_timer")

@@ -32,7 +32,8 @@ pub enum DiscoveryError {
         /// The SRV name.
         name: String,
         /// What the nameserver or the system said.
-        cause: String,
+        #[source]
+        cause: LookupError,
     },
     /// No nameserver answered the SRV lookup in time.
     #[error("the SRV lookup of {name} was not answered within {timeout_ms} ms")]
@@ -58,7 +59,8 @@ pub enum DiscoveryError {
         /// Usable targets.
         targets: usize,
         /// How one of the lookups failed.
-        cause: String,
+        #[source]
+        cause: LookupError,
     },
     /// The resolver could not be built.
     #[error("the resolver cannot be built: {cause}")]
@@ -80,16 +82,39 @@ pub enum DiscoveryError {
     Panicked,
 }
 
-/// A lookup's failure in few words.
-pub(super) fn cause(error: &NetError) -> String {
-    match error {
-        NetError::Timeout => "no answer in time".to_owned(),
-        NetError::Dns(DnsError::NoRecordsFound(none)) if none.response_code == ResponseCode::NXDomain => {
-            "there is no such name".to_owned()
+/// Why one lookup gave no records.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LookupError {
+    /// The nameserver says that the name does not exist.
+    #[error("there is no such name")]
+    NoSuchName,
+    /// The name exists, but has no record of this type.
+    #[error("the name has no such record")]
+    NoSuchRecord,
+    /// Aliases lead to aliases without end.
+    #[error("its aliases form a loop or too long a chain")]
+    TooManyAliases,
+    /// The nameserver refused or failed.
+    #[error("the nameserver answered \"{0}\"")]
+    Refused(ResponseCode),
+    /// No nameserver answered.
+    #[error("no nameserver answered in time")]
+    TimedOut,
+    /// The answer is malformed, or the nameserver cannot be reached.
+    #[error("{0}")]
+    Network(String),
+}
+
+impl From<&NetError> for LookupError {
+    fn from(error: &NetError) -> LookupError {
+        match error {
+            NetError::Timeout => LookupError::TimedOut,
+            NetError::Dns(DnsError::NoRecordsFound(none)) if none.response_code == ResponseCode::NXDomain => {
+                LookupError::NoSuchName
+            }
+            NetError::Dns(DnsError::NoRecordsFound(_)) => LookupError::NoSuchRecord,
+            NetError::Dns(DnsError::ResponseCode(code)) => LookupError::Refused(*code),
+            other => LookupError::Network(other.to_string()),
         }
-        NetError::Dns(DnsError::NoRecordsFound(_)) => "the name has no such record".to_owned(),
-        NetError::Dns(DnsError::ResponseCode(code)) => format!("the nameserver answered \"{code}\""),
-        NetError::Io(error) => error.to_string(),
-        other => other.to_string(),
     }
 }

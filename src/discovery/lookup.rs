@@ -3,14 +3,13 @@
 //! Whatever a nameserver answers, the work is bounded: so many targets, so many addresses each, so many lookups at a
 //! time, and one deadline for all. What is left out is counted, not an error, as long as one member remains.
 
-use super::error::{DiscoveryError, cause};
+use super::error::{DiscoveryError, LookupError};
 use super::nameservers::Nameservers;
 use super::sleep::Sleep;
 use super::{Found, Skipped};
 use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt};
-use hickory_resolver::net::NetError;
-use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use ratelimitly_core::id::ServerId;
 use ratelimitly_core::membership::Member;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,10 +23,7 @@ pub const MOST_TARGETS: usize = 64;
 pub const MOST_ADDRESSES: usize = 16;
 
 /// Address lookups under way at a time; each holds a socket.
-const LOOKUPS_AT_A_TIME: usize = 64;
-
-/// Longest chain of aliases that is believed.
-const MOST_ALIASES: usize = 8;
+const LOOKUPS_AT_A_TIME: usize = 32;
 
 /// What one discovery is to find.
 pub struct Plan {
@@ -81,21 +77,20 @@ pub async fn discover(mut plan: Plan) -> Result<Found, DiscoveryError> {
 async fn find_targets(plan: &mut Plan) -> Result<(Vec<Result<Target, ()>>, u32), DiscoveryError> {
     let name = plan.name.clone();
     let asking = pin!(plan.nameservers.ask(&name, RecordType::SRV));
-    let lookup = match select(asking, &mut plan.deadline).await {
-        Either::Left((Ok(lookup), _)) => lookup,
-        Either::Left((Err(error), _)) => {
-            return Err(DiscoveryError::Lookup { name: name.to_string(), cause: cause(&error) });
+    let found = match select(asking, &mut plan.deadline).await {
+        Either::Left((Ok(found), _)) => found,
+        Either::Left((Err(cause), _)) => {
+            return Err(DiscoveryError::Lookup { name: name.to_string(), cause });
         }
         Either::Right(_) => {
             return Err(DiscoveryError::TimedOut { name: name.to_string(), timeout_ms: plan.timeout_ms });
         }
     };
-    let ttl_s = lookup.answers().iter().map(|record| record.ttl).min().unwrap_or(0);
-    let targets = records(lookup.answers(), &name).filter_map(|record| match &record.data {
+    let targets = found.records.iter().filter_map(|record| match &record.data {
         RData::SRV(srv) => Some(target(&srv.target, srv.port)),
         _ => None,
     });
-    Ok((targets.collect(), ttl_s))
+    Ok((targets.collect(), found.ttl_s))
 }
 
 fn target(name: &Name, port: u16) -> Result<Target, ()> {
@@ -115,7 +110,7 @@ fn is_usable(target: &Result<Target, ()>, skipped: &mut Skipped) -> bool {
 }
 
 /// The addresses that were found by the deadline, and what the last failing lookup failed of.
-async fn find_addresses(plan: &mut Plan, targets: &[Target]) -> (Addresses, String) {
+async fn find_addresses(plan: &mut Plan, targets: &[Target]) -> (Addresses, LookupError) {
     let names: BTreeSet<&Name> = targets.iter().map(|target| &target.name).collect();
     let questions: Vec<(&Name, RecordType)> =
         names.into_iter().flat_map(|name| plan.families.iter().map(move |&family| (name, family))).collect();
@@ -124,14 +119,14 @@ async fn find_addresses(plan: &mut Plan, targets: &[Target]) -> (Addresses, Stri
         .map(|(name, family)| async move { (name, nameservers.ask(name, family).await) })
         .buffer_unordered(LOOKUPS_AT_A_TIME);
     let mut addresses = Addresses::new();
-    let mut failure = cause(&NetError::Timeout);
+    let mut failure = LookupError::TimedOut;
     while let Either::Left((Some((name, answer)), _)) = select(answers.next(), &mut plan.deadline).await {
         match answer {
-            Ok(lookup) => {
-                let found = records(lookup.answers(), name).filter_map(|record| address(&record.data));
+            Ok(found) => {
+                let found = found.records.iter().filter_map(|record| address(&record.data));
                 addresses.entry(name.clone()).or_default().extend(found);
             }
-            Err(error) => failure = cause(&error),
+            Err(error) => failure = error,
         }
     }
     (addresses, failure)
@@ -146,21 +141,6 @@ fn address(data: &RData) -> Option<IpAddr> {
     };
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     (!address.is_unspecified() && !address.is_multicast() && !broadcast).then_some(address)
-}
-
-/// The records among `answers` that belong to `name` or to what it is an alias of.
-fn records<'a>(answers: &'a [Record], name: &Name) -> impl Iterator<Item = &'a Record> {
-    let mut owners = vec![name.clone()];
-    while let Some(alias) = answers.iter().find_map(|record| match &record.data {
-        RData::CNAME(alias) if owners.last() == Some(&record.name) => Some(&alias.0),
-        _ => None,
-    }) {
-        if owners.contains(alias) || owners.len() > MOST_ALIASES {
-            break;
-        }
-        owners.push(alias.clone());
-    }
-    answers.iter().filter(move |record| owners.contains(&record.name))
 }
 
 fn members(targets: &[Target], addresses: Addresses, skipped: &mut Skipped) -> Vec<Member> {

@@ -17,10 +17,12 @@ use hickory_resolver::net::udp::UdpClientStream;
 use hickory_resolver::net::xfer::DnsExchange;
 use hickory_resolver::{ConnectionProvider, PoolContext};
 use send_wrapper::SendWrapper;
+use std::cell::RefCell;
 use std::future::{Future, ready};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 type SendFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -30,12 +32,35 @@ type SendFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub struct Runtime {
     spawner: SendWrapper<Spawner>,
     faults: SendWrapper<Faults>,
+    trouble: SendWrapper<Rc<Trouble>>,
 }
 
 impl Runtime {
     /// A runtime whose background tasks end with `spawner`'s executor.
     pub fn new(spawner: Spawner, faults: Faults) -> Runtime {
-        Runtime { spawner: SendWrapper::new(spawner), faults: SendWrapper::new(faults) }
+        let trouble = SendWrapper::new(Rc::default());
+        Runtime { spawner: SendWrapper::new(spawner), faults: SendWrapper::new(faults), trouble }
+    }
+
+    /// Where its sockets note their errors.
+    pub fn trouble(&self) -> Rc<Trouble> {
+        Rc::clone(&self.trouble)
+    }
+}
+
+/// The last error of a DNS socket. hickory reports most of them as "no connections".
+#[derive(Default)]
+pub struct Trouble(RefCell<Option<String>>);
+
+impl Trouble {
+    /// Notes the error of `result`, if it is one, and passes it on.
+    pub fn note<T>(&self, server: SocketAddr, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| *self.0.borrow_mut() = Some(format!("nameserver {server}: {error}")))
+    }
+
+    /// The nameserver and its error.
+    pub fn last(&self) -> Option<String> {
+        self.0.borrow().clone()
     }
 }
 
@@ -66,18 +91,22 @@ impl RuntimeProvider for Runtime {
         _local: Option<SocketAddr>,
         wait_for: Option<Duration>,
     ) -> SendFuture<io::Result<DnsTcp>> {
-        if let Err(error) = self.faults.fail("dns_connect") {
-            return Box::pin(ready(Err(error)));
-        }
-        match wait_for {
-            None => Box::pin(DnsTcp::connect(server)),
-            Some(limit) => Box::pin(async move { Clock::timeout(limit, DnsTcp::connect(server)).await? }),
-        }
+        let trouble = self.trouble.clone();
+        let fault = self.faults.fail("dns_connect");
+        let limit = wait_for.unwrap_or(Duration::MAX);
+        Box::pin(async move {
+            let connected = match fault {
+                Ok(()) => Clock::timeout(limit, DnsTcp::connect(server)).await.flatten(),
+                Err(error) => Err(error),
+            };
+            trouble.note(server, connected)
+        })
     }
 
     fn bind_udp(&self, local: SocketAddr, server: SocketAddr) -> SendFuture<io::Result<DnsUdp>> {
-        let bound = self.faults.fail("dns_bind").and_then(|()| DnsUdp::bind(local, server));
-        Box::pin(ready(bound))
+        let bind = |()| DnsUdp::bind(local, server, self.trouble());
+        let bound = self.faults.fail("dns_bind").and_then(bind);
+        Box::pin(ready(self.trouble.note(server, bound)))
     }
 }
 

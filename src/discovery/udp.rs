@@ -4,6 +4,7 @@
 //! The query is sent again every half second until the socket is dropped. The same datagram on the same socket: an
 //! answer to any of them counts, and a silent nameserver costs one socket a query and not one a repetition.
 
+use super::runtime::Trouble;
 use super::sleep::{Clock, Sleep};
 use super::socket::Socket;
 use hickory_resolver::net::runtime::DnsUdpSocket;
@@ -13,6 +14,7 @@ use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ pub struct DnsUdp(SendWrapper<Inner>);
 struct Inner {
     socket: Socket,
     server: SocketAddr,
+    trouble: Rc<Trouble>,
     asked: RefCell<Option<Asked>>,
 }
 
@@ -35,12 +38,12 @@ struct Asked {
 }
 
 impl DnsUdp {
-    /// A socket bound to `local` that talks to `server` only.
-    pub fn bind(local: SocketAddr, server: SocketAddr) -> io::Result<DnsUdp> {
+    /// A socket bound to `local` that talks to `server` only and notes its errors in `trouble`.
+    pub fn bind(local: SocketAddr, server: SocketAddr, trouble: Rc<Trouble>) -> io::Result<DnsUdp> {
         let socket = UdpSocket::bind(local)?;
         socket.connect(server)?;
         let socket = Socket::new(socket.into())?;
-        Ok(DnsUdp(SendWrapper::new(Inner { socket, server, asked: RefCell::default() })))
+        Ok(DnsUdp(SendWrapper::new(Inner { socket, server, trouble, asked: RefCell::default() })))
     }
 }
 
@@ -52,7 +55,7 @@ impl DnsUdpSocket for DnsUdp {
         if received.is_pending() {
             self.0.repeat(cx);
         }
-        received.map_ok(|len| (len, self.0.server))
+        received.map(|received| Ok((self.0.trouble.note(self.0.server, received)?, self.0.server)))
     }
 
     fn poll_send_to(&self, cx: &mut Context<'_>, buf: &[u8], _target: SocketAddr) -> Poll<io::Result<usize>> {
@@ -61,7 +64,7 @@ impl DnsUdpSocket for DnsUdp {
             let asked = Asked { datagram: buf.to_vec(), again: Sleep::new(REPEAT) };
             *self.0.asked.borrow_mut() = Some(asked);
         }
-        sent
+        sent.map(|sent| self.0.trouble.note(self.0.server, sent))
     }
 }
 
