@@ -64,7 +64,7 @@ pub enum Refused {
 ///
 /// The fields that hold tasks and sockets go in this order: discovery, the core, the UDP socket.
 pub struct Driver {
-    discovery: Discovery,
+    discovery: RefCell<Option<Discovery>>,
     core: RefCell<Client>,
     socket: RefCell<Option<UdpSocket>>,
     sender: RefCell<Sender>,
@@ -99,7 +99,7 @@ impl Driver {
         let core = Client::new(key, conf.policy.clone(), seed(&conf.faults)?);
         let discovery = Discovery::new(discovering::settings(conf))?;
         let driver = Rc::new_cyclic(|myself: &Weak<Driver>| Driver {
-            discovery,
+            discovery: RefCell::new(Some(discovery)),
             core: RefCell::new(core),
             socket: RefCell::new(None),
             sender: RefCell::new(Sender::new()),
@@ -204,8 +204,8 @@ impl Driver {
     /// The worker leaves: what is queued goes out, and then nothing of this driver runs any more.
     pub fn shut_down(&self) {
         self.flush();
+        self.discovery.take();
         self.broken.set(true);
-        self.discovery.shut_down();
         self.socket.take();
     }
 

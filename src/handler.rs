@@ -110,6 +110,7 @@ fn start(request: &Request, context: &Context, location: &LocationConf) -> ngx_i
     match started {
         Ok(()) if request.suspend().is_ok() => AGAIN,
         Ok(()) | Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request),
+        Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request),
         Err(cause) => {
             note_not_started(request, main, &cause);
             decide(request, context, Decision::of_failure(main.fail))

@@ -18,8 +18,9 @@ mod worker;
 
 use crate::conf::MainConf;
 use crate::nginx::border;
-use crate::nginx::conf::{Conf, NoMemory};
+use crate::nginx::conf::Conf;
 use crate::nginx::cycle;
+use crate::nginx::log::Log;
 use crate::nginx::phases::Phase;
 use ngx::ffi::{self, ngx_conf_t, ngx_cycle_t, ngx_http_module_t, ngx_int_t, ngx_module_t, ngx_uint_t};
 
@@ -75,8 +76,8 @@ unsafe extern "C" fn postconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
 fn finish_loading(cf: &Conf) -> Result<(), conf::Rejected> {
     let main = conf::finish(cf)?;
     main.verdict_index.set(cf.variable_index(variable::NAME)?);
-    cf.add_last_handler(Phase::PreContent, Some(handler::precontent))?;
-    cf.add_last_handler(Phase::Log, Some(handler::log))?;
+    cf.put_handler_first(Phase::PreContent, Some(handler::precontent))?;
+    cf.put_handler_first(Phase::Log, Some(handler::log))?;
     Ok(())
 }
 
@@ -96,8 +97,11 @@ unsafe extern "C" fn init_module(_new: *mut ngx_cycle_t) -> ngx_int_t {
     OK
 }
 
-unsafe extern "C" fn init_process(_cycle: *mut ngx_cycle_t) -> ngx_int_t {
-    border::guarded("a worker's start", (), logging::install);
+unsafe extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
+    border::guarded("a worker's start", (), || {
+        logging::install();
+        logging::refresh(Log::of_cycle(), MainConf::of_cycle(cycle).is_some_and(|main| main.debug));
+    });
     OK
 }
 

@@ -33,7 +33,7 @@ pub struct Slot {
     /// Whether a later cycle has taken over in this very process (`master_process off`).
     retired: Cell<bool>,
     buffers: RefCell<Buffers>,
-    refused_values: Paced,
+    refused_values: RefCell<Paced>,
 }
 
 /// There is no driver and it is too early to try again.
@@ -82,12 +82,8 @@ impl WorkerSlot {
 
     /// Logs, paced, that a rendered value cannot be used.
     pub fn note_refused_value(&self, log: Log, cause: &dyn Display) {
-        match self.slot.refused_values.pass(clock::monotonic()) {
-            Some(0) => log.write(Level::Warn, format_args!("ratelimitly: {cause}")),
-            Some(held_back) => {
-                log.write(Level::Warn, format_args!("ratelimitly: {cause} ({held_back} like this not logged)"))
-            }
-            None => {}
+        if let Some(due) = self.slot.refused_values.borrow_mut().occurred(clock::monotonic()) {
+            log.write(Level::Warn, format_args!("ratelimitly: {cause}{due}"));
         }
     }
 

@@ -76,7 +76,7 @@ macro_rules! place_setter {
             // main one is another value. Nothing else refers to either during the call.
             let (cf, location) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<LocationConf>()) };
             answer(cf, || {
-                let main = cf.http_main_conf(module_index()).ok_or(Problem::Logged)?;
+                let main = cf.http_main_conf(module_index()).ok_or(Problem::NoHttp)?;
                 // SAFETY: as above.
                 $handler(cf, unsafe { main.cast::<MainConf>().as_mut() }, location)
             })
@@ -88,9 +88,7 @@ macro_rules! place_setter {
 fn answer(cf: &Conf, handler: impl FnOnce() -> Result<(), Problem>) -> *mut c_char {
     guarded("a directive", NGX_CONF_ERROR, || {
         let Err(problem) = handler() else { return NGX_CONF_OK };
-        if !matches!(problem, Problem::Logged) {
-            cf.log(Level::Emerg, &String::from_utf8_lossy(cf.directive()), problem);
-        }
+        cf.log(Level::Emerg, &String::from_utf8_lossy(cf.directive()), problem);
         NGX_CONF_ERROR
     })
 }

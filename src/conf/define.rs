@@ -33,7 +33,7 @@ pub fn zone(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let (mut bucket, mut rate) = (None, None);
     for argument in rest {
         match split_argument(argument) {
-            Some((b"bucket", value)) => set_once(&mut bucket, "bucket", ZONE, value)?,
+            Some((b"bucket", value)) => set_once(&mut bucket, "bucket", ZONE, unquoted("bucket", value)?)?,
             Some((b"rate", value)) => set_once(&mut rate, "rate", ZONE, value)?,
             _ => return Err(unknown(argument, ZONE)),
         }
@@ -57,7 +57,9 @@ pub fn tracker(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let (mut service, mut ttl, mut samples, mut minimum) = (None, None, None, None);
     for argument in rest {
         match split_argument(argument) {
-            Some((b"service", value)) => set_once(&mut service, "service", TRACKER, value)?,
+            Some((b"service", value)) => {
+                set_once(&mut service, "service", TRACKER, unquoted("service", value)?)?;
+            }
             Some((b"ttl", value)) => set_once(&mut ttl, "ttl", TRACKER, milliseconds("ttl", value)?)?,
             Some((b"max_samples", value)) => {
                 set_once(&mut samples, "max_samples", TRACKER, number("max_samples", value)?)?;
@@ -160,9 +162,14 @@ fn number(argument: &'static str, value: &[u8]) -> Result<u32, Problem> {
     parse_u32(value).map_err(|error| Problem::Number { argument, text, error })
 }
 
+/// Checked before any other argument: nginx has cut a value with spaces into several.
+fn unquoted<'a>(argument: &'static str, value: &'a [u8]) -> Result<&'a [u8], Problem> {
+    refuse_inner_quotes(argument, value)?;
+    Ok(value)
+}
+
 /// A bucket or a service; its static text is checked here, a rendered one for each request.
 fn named_template(cf: &Conf, argument: &'static str, text: &[u8]) -> Result<Template, Problem> {
-    refuse_inner_quotes(argument, text)?;
     if text.is_empty() {
         return Err(Problem::Empty { argument, max: NAME_MAX });
     }

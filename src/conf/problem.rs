@@ -13,6 +13,7 @@ use ratelimitly_config::rate::RateError;
 use ratelimitly_config::text::{Excerpt, QuoteError};
 use ratelimitly_core::key::KeyError;
 
+use crate::nginx::complex_value::CompileError;
 use crate::nginx::conf::NoMemory;
 
 /// The four kinds of named definitions.
@@ -215,9 +216,12 @@ pub enum Problem {
     /// nginx had no memory.
     #[error(transparent)]
     NoMemory(#[from] NoMemory),
-    /// nginx has logged the problem itself.
-    #[error("refused")]
-    Logged,
+    /// nginx could not compile a value with variables and has logged why.
+    #[error("not a valid template, expected text with variables such as $remote_addr or ${{remote_addr}}")]
+    Template(#[from] CompileError),
+    /// nginx calls the directive where there is no http block.
+    #[error("no http block")]
+    NoHttp,
     /// Not one of the faults.
     #[cfg(feature = "fault-injection")]
     #[error("unknown fault \"{argument}\", expected {usage}")]

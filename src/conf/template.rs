@@ -19,9 +19,9 @@ impl Template {
     /// Compiles a value.
     ///
     /// # Errors
-    /// [`Problem::Logged`]: nginx refused it and said why.
+    /// [`Problem::Template`]: nginx refused it and said why.
     pub fn compile(cf: &Conf, text: &[u8]) -> Result<Template, Problem> {
-        Ok(match ComplexValue::compile(cf, text).map_err(|_| Problem::Logged)? {
+        Ok(match ComplexValue::compile(cf, text)? {
             Some(value) => Template::Rendered(value),
             None => Template::Fixed(text.into()),
         })
@@ -59,13 +59,13 @@ impl<T: Copy> Parsed<T> {
     /// Compiles a value and parses it with `parse` if it holds no variable.
     ///
     /// # Errors
-    /// What `parse` says, or [`Problem::Logged`].
+    /// What `parse` says, or [`Problem::Template`].
     pub fn compile(
         cf: &Conf,
         text: &[u8],
         parse: impl FnOnce(&[u8]) -> Result<T, Problem>,
     ) -> Result<Parsed<T>, Problem> {
-        Ok(match ComplexValue::compile(cf, text).map_err(|_| Problem::Logged)? {
+        Ok(match ComplexValue::compile(cf, text)? {
             Some(value) => Parsed::Rendered(value),
             None => Parsed::Fixed(parse(text)?),
         })

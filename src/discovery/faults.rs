@@ -1,17 +1,21 @@
 //! The faults that tests inject into discovery. Without the feature `fault-injection` the type is empty and no
 //! fault ever fires.
 
+/// Says whether the named fault fires now.
+#[cfg(feature = "fault-injection")]
+pub type Ask = std::rc::Rc<dyn Fn(&str) -> bool>;
+
 /// Asks whether a named fault fires now: `dns_bind`, `dns_connect`, `dns_timer`, `spawn`, `task_panic`.
 #[derive(Clone, Default)]
 pub struct Faults {
     #[cfg(feature = "fault-injection")]
-    ask: Option<std::rc::Rc<dyn Fn(&str) -> bool>>,
+    ask: Option<Ask>,
 }
 
 impl Faults {
     /// Faults that fire when `ask` says so.
     #[cfg(feature = "fault-injection")]
-    pub fn new(ask: std::rc::Rc<dyn Fn(&str) -> bool>) -> Faults {
+    pub fn new(ask: Ask) -> Faults {
         Faults { ask: Some(ask) }
     }
 

@@ -55,9 +55,9 @@ type Addresses = BTreeMap<Name, BTreeSet<IpAddr>>;
 pub async fn discover(mut plan: Plan) -> Result<Found, DiscoveryError> {
     let name = plan.name.to_string();
     let mut skipped = Skipped::default();
-    let (mut targets, ttl_s) = find_targets(&mut plan).await?;
-    targets.retain(|target| is_usable(target, &mut skipped));
-    let mut targets: Vec<Target> = targets.into_iter().filter_map(|target| target.ok()).collect();
+    let (targets, ttl_s) = find_targets(&mut plan).await?;
+    skipped.targets_unusable = targets.iter().filter(|target| target.is_none()).count();
+    let mut targets: Vec<Target> = targets.into_iter().flatten().collect();
     if targets.is_empty() {
         return Err(DiscoveryError::NoUsableTarget { name, skipped });
     }
@@ -73,8 +73,8 @@ pub async fn discover(mut plan: Plan) -> Result<Found, DiscoveryError> {
     Ok(Found { members, ttl_s: plan.valid_s.unwrap_or(ttl_s), skipped })
 }
 
-/// The SRV records, each as a target or as not usable, and the shortest time to live in the answer.
-async fn find_targets(plan: &mut Plan) -> Result<(Vec<Result<Target, ()>>, u32), DiscoveryError> {
+/// The SRV records, `None` for each that is not usable, and how long they live.
+async fn find_targets(plan: &mut Plan) -> Result<(Vec<Option<Target>>, u32), DiscoveryError> {
     let name = plan.name.clone();
     let asking = pin!(plan.nameservers.ask(&name, RecordType::SRV));
     let found = match select(asking, &mut plan.deadline).await {
@@ -93,20 +93,12 @@ async fn find_targets(plan: &mut Plan) -> Result<(Vec<Result<Target, ()>>, u32),
     Ok((targets.collect(), found.ttl_s))
 }
 
-fn target(name: &Name, port: u16) -> Result<Target, ()> {
-    let id = ServerId::from_srv_target(&name.to_ascii()).ok_or(())?;
-    if port == 0 {
-        return Err(());
-    }
-    // Absolute, so that no search list and no dot count comes in; lower case, so that equal names are one.
+fn target(name: &Name, port: u16) -> Option<Target> {
+    let id = ServerId::from_srv_target(&name.to_ascii())?;
+    // Absolute, so that no search list comes in; lower case, so that equal names are one.
     let mut name = name.to_lowercase();
     name.set_fqdn(true);
-    Ok(Target { id, port, name })
-}
-
-fn is_usable(target: &Result<Target, ()>, skipped: &mut Skipped) -> bool {
-    skipped.targets_unusable += usize::from(target.is_err());
-    target.is_ok()
+    (port != 0).then_some(Target { id, port, name })
 }
 
 /// The addresses that were found by the deadline, and what the last failing lookup failed of.

@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::conf::MainConf;
-use crate::discovery::{DiscoveryError, Found, Settings};
+use crate::discovery::{self, DiscoveryError, Found, Settings, Skipped};
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
 use ratelimitly_core::client::Discovered;
@@ -19,7 +19,9 @@ impl Driver {
             return;
         }
         let driver = Rc::downgrade(self);
-        self.discovery.start(Box::new(move |result| {
+        let discovery = self.discovery.borrow();
+        let Some(discovery) = discovery.as_ref() else { return };
+        discovery.start(Box::new(move |result| {
             if let Some(driver) = driver.upgrade() {
                 driver.discovered(result);
             }
@@ -28,17 +30,20 @@ impl Driver {
 
     fn discovered(self: &Rc<Self>, result: Result<Found, DiscoveryError>) {
         let now = clock::monotonic();
-        let found = result.and_then(|found| {
-            let membership = Membership::new(found.members).ok_or(DiscoveryError::NoUsableTarget)?;
-            Ok(Discovered { membership: self.remember(membership), ttl_s: found.ttl_s })
-        });
-        match found {
-            Ok(found) => {
-                self.notes.discovery_succeeded();
-                self.with_core("members", |core| core.handle_discovered(now, found));
-            }
+        let found = match result {
+            Ok(found) => Membership::new(found.members).map(|members| (members, found.ttl_s, found.skipped)),
             Err(error) => {
-                self.notes.discovery_failed(&self.srv_name, &error);
+                self.notes.discovery_failed(&error);
+                None
+            }
+        };
+        match found {
+            Some((members, ttl_s, skipped)) => {
+                self.notes.discovery_succeeded();
+                let membership = self.remember(members, &skipped);
+                self.with_core("members", |core| core.handle_discovered(now, Discovered { membership, ttl_s }));
+            }
+            None => {
                 self.with_core("a failed discovery", |core| core.handle_discovery_failed(now));
             }
         }
@@ -46,14 +51,18 @@ impl Driver {
     }
 
     /// Logs a membership that differs from the last one; the same members stay the same allocation.
-    fn remember(&self, membership: Membership) -> Arc<Membership> {
+    fn remember(&self, membership: Membership, skipped: &Skipped) -> Arc<Membership> {
         let mut known = self.membership.borrow_mut();
         match &*known {
             Some(known) if **known == membership => Arc::clone(known),
             _ => {
                 Log::of_cycle().write(
                     Level::Info,
-                    format_args!("ratelimitly: members of {} are now {}", self.srv_name, List(membership.members())),
+                    format_args!(
+                        "ratelimitly: members of {} are now {}{skipped}",
+                        self.srv_name,
+                        List(membership.members())
+                    ),
                 );
                 Arc::clone(known.insert(Arc::new(membership)))
             }
@@ -79,5 +88,35 @@ impl fmt::Display for List<'_> {
 
 /// What discovery is to look up, and whom to ask.
 pub(super) fn settings(conf: &MainConf) -> Settings {
-    todo!()
+    Settings {
+        srv_name: conf.srv_name.clone(),
+        servers: conf.dns.servers.clone(),
+        timeout_ms: conf.dns.timeout_ms,
+        valid_s: conf.dns.valid_s,
+        ipv4: conf.dns.ipv4,
+        ipv6: conf.dns.ipv6,
+        faults: faults(conf),
+    }
+}
+
+#[cfg(not(feature = "fault-injection"))]
+fn faults(_conf: &MainConf) -> discovery::Faults {
+    discovery::Faults::default()
+}
+
+#[cfg(feature = "fault-injection")]
+fn faults(conf: &MainConf) -> discovery::Faults {
+    use crate::conf::Fault;
+    let faults = Rc::clone(&conf.faults);
+    discovery::Faults::new(Rc::new(move |name| {
+        let fault = match name {
+            "dns_bind" => Fault::DnsBind,
+            "dns_connect" => Fault::DnsConnect,
+            "dns_timer" => Fault::DnsTimer,
+            "spawn" => Fault::Spawn,
+            "task_panic" => Fault::TaskPanic,
+            _ => return false,
+        };
+        faults.fires(fault)
+    }))
 }

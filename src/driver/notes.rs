@@ -1,31 +1,31 @@
 //! The driver's log lines: one a finished admission in the request's own log, and paced ones for what could repeat with
 //! every request.
 
-use crate::discovery::DiscoveryError;
 use crate::logging::Paced;
 use crate::nginx::clock;
 use crate::nginx::connection::OpenError;
 use crate::nginx::log::{Level, Log};
 use ratelimitly_core::client::{Completion, Counters, Failure, Outcome};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::fmt;
 
 /// Paced log lines and what they have counted so far.
 pub(super) struct Notes {
     seen: Cell<Counters>,
-    cardinality: Paced,
-    send_errors: Paced,
-    discovery: Paced,
-    socket: Paced,
+    cardinality: RefCell<Paced>,
+    send_errors: RefCell<Paced>,
+    discovery: RefCell<Paced>,
+    socket: RefCell<Paced>,
 }
 
 impl Notes {
     pub(super) fn new() -> Notes {
         Notes {
             seen: Cell::default(),
-            cardinality: Paced::new(),
-            send_errors: Paced::new(),
-            discovery: Paced::new(),
-            socket: Paced::new(),
+            cardinality: RefCell::default(),
+            send_errors: RefCell::default(),
+            discovery: RefCell::default(),
+            socket: RefCell::default(),
         }
     }
 
@@ -49,13 +49,13 @@ impl Notes {
         }
     }
 
-    pub(super) fn discovery_failed(&self, srv_name: &str, error: &DiscoveryError) {
-        warn(&self.discovery, format_args!("discovery of {srv_name} failed: {error}"));
+    pub(super) fn discovery_failed(&self, error: &dyn fmt::Display) {
+        warn(&self.discovery, format_args!("discovery failed: {error}"));
     }
 
     /// The next failure is the first of its row again.
     pub(super) fn discovery_succeeded(&self) {
-        self.discovery.reset();
+        self.discovery.borrow_mut().reset();
     }
 
     pub(super) fn socket_trouble(&self, error: &OpenError) {
@@ -63,12 +63,9 @@ impl Notes {
     }
 }
 
-fn warn(pace: &Paced, message: std::fmt::Arguments<'_>) {
-    let Some(held_back) = pace.pass(clock::monotonic()) else { return };
-    let log = Log::of_cycle();
-    match held_back {
-        0 => log.write(Level::Warn, format_args!("ratelimitly: {message}")),
-        _ => log.write(Level::Warn, format_args!("ratelimitly: {message} ({held_back} like this not logged)")),
+fn warn(pace: &RefCell<Paced>, message: fmt::Arguments<'_>) {
+    if let Some(due) = pace.borrow_mut().occurred(clock::monotonic()) {
+        Log::of_cycle().write(Level::Warn, format_args!("ratelimitly: {message}{due}"));
     }
 }
 

@@ -39,7 +39,7 @@ impl Drop for Running<'_> {
 
 impl Driver {
     /// Lets `settle` run later in this turn, unless it is running already.
-    pub(super) fn settle_soon(&self) {
+    pub fn settle_soon(&self) {
         if !self.settling.get() {
             self.settle_event.post_now();
         }

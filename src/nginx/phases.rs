@@ -15,9 +15,9 @@ pub enum Phase {
 }
 
 impl Conf {
-    /// Makes `handler` the last of its phase: nginx runs a phase's handlers from the end of its array, so it goes to the
-    /// front, and modules that register later still run before it.
-    pub fn add_last_handler(&self, phase: Phase, handler: ngx_http_handler_pt) -> Result<(), NoMemory> {
+    /// Puts `handler` at the front of its phase's array. nginx runs a phase from the end of the array, so it is the last
+    /// of the phase, also where modules register later; the log phase alone runs from the front.
+    pub fn put_handler_first(&self, phase: Phase, handler: ngx_http_handler_pt) -> Result<(), NoMemory> {
         let handlers = self.phase_handlers(phase)?;
         // SAFETY: the array is the core module's, with this element type, and live while loading. `elts` is read after
         // the push, which may move it.
