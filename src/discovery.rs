@@ -15,7 +15,7 @@ mod socket;
 mod tcp;
 mod udp;
 
-pub use self::error::{DiscoveryError, LookupError, SetupError};
+pub use self::error::{DiscoveryError, SetupError};
 pub use self::faults::Faults;
 
 use self::executor::Executor;
@@ -77,13 +77,6 @@ pub struct Skipped {
     pub without_address: Vec<ServerId>,
     /// Addresses beyond the limit of 16 a target.
     pub addresses_cut: usize,
-}
-
-impl Skipped {
-    /// Whether nothing was left out.
-    pub fn is_empty(&self) -> bool {
-        *self == Skipped::default()
-    }
 }
 
 /// `; skipped: …` for the end of a log line; nothing if nothing was left out.
@@ -168,11 +161,6 @@ impl Discovery {
         self.shared.begin(&run, report);
         let cancelled = self.shared.run.borrow_mut().replace(run);
         drop(cancelled);
-    }
-
-    /// Whether a discovery is under way.
-    pub fn is_running(&self) -> bool {
-        self.shared.run.borrow().is_some()
     }
 }
 

@@ -15,6 +15,7 @@ pub const MESSAGE_MAX: usize = 1792;
 const CUT_MARK: &str = "...";
 
 /// nginx's log levels, the most urgent first.
+#[allow(dead_code, reason = "listed whole, whichever of them are in use")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// The configuration cannot be used.
