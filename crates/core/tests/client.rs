@@ -267,3 +267,33 @@ fn time_before_the_start_is_no_trouble() {
     sim.client.handle_timeout(Millis(0), key);
     assert_eq!(sim.client.in_flight(), 1);
 }
+
+#[test]
+fn plain_allow_allocates_nothing_once_warm() {
+    let mut sim = Sim::new(standard(), vec![Server::silent(7)]);
+    for _ in 0..50 {
+        start_undrained(&mut sim);
+        sim.drain();
+    }
+    for _ in 0..100 {
+        allocations_of_one_allow(&mut sim);
+    }
+    for _ in 0..2_000 {
+        assert_eq!(allocations_of_one_allow(&mut sim), 0);
+    }
+}
+
+fn allocations_of_one_allow(sim: &mut Sim) -> u64 {
+    sim.sent.clear();
+    let started = allocation_counter::measure(|| {
+        start_undrained(sim);
+    });
+    sim.drain();
+    let mut answer = sim.answer(7, &Reply::allow(0));
+    let judged = allocation_counter::measure(|| {
+        sim.client.handle_datagram(&mut answer);
+        sim.client.finish_batch(sim.now);
+        assert_eq!(sim.client.poll_completion().unwrap().outcome, Outcome::Allow);
+    });
+    started.count_total + judged.count_total
+}
