@@ -1,0 +1,1 @@
+//! What `nginx -t` accepts and refuses, and with which message.

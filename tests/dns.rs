@@ -1,0 +1,1 @@
+//! Discovery through nginx: missing, wrong, silent and changing DNS.

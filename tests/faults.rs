@@ -1,0 +1,1 @@
+//! Faults inside the module: set-up, discovery, panics, the replacement socket.

@@ -1,0 +1,1 @@
+//! The official client and nginx against one development server.

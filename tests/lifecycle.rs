@@ -1,0 +1,1 @@
+//! Reload, quit, aborts, and a process without a master.

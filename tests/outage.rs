@@ -1,0 +1,1 @@
+//! Servers that are silent, wrong or gone, and what the failure policy makes of it.

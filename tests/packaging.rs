@@ -1,0 +1,1 @@
+//! The shared object, the examples, and the documentation beside the source.

@@ -1,0 +1,1 @@
+//! Guards and latency reports.

@@ -1,0 +1,1 @@
+//! Internal redirects, error pages, subrequests and upstream retries beside one admission.

@@ -1,0 +1,1 @@
+//! A server asks for another source port.

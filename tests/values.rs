@@ -1,0 +1,1 @@
+//! Values rendered for one request: exact bytes, limits, and what is refused.
