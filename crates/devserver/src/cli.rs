@@ -24,7 +24,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Runs servers and their DNS zone until SIGINT or SIGTERM
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Prints a new API key with a random secret
     Keygen(Keygen),
 }
