@@ -29,7 +29,9 @@ fn one_of(name: &str, variable: &str, check: &str) {
 fn versions() {
     let built_against: u64 = match env::var("DEP_NGINX_VERSION_NUMBER") {
         Ok(number) => number.parse().expect("nginx-sys gives nginx_version as a decimal number"),
-        Err(_) => panic!("nginx-sys told no version of nginx: it must be a direct dependency of this package"),
+        Err(_) => {
+            panic!("nginx-sys told no version of nginx: it must be a direct dependency of this package")
+        }
     };
     for (since, name) in VERSIONS {
         println!("cargo::rustc-check-cfg=cfg({name})");

@@ -6,7 +6,6 @@
 
 mod error;
 mod executor;
-mod faults;
 mod lookup;
 mod nameservers;
 mod runtime;
@@ -16,13 +15,13 @@ mod tcp;
 mod udp;
 
 pub use self::error::{DiscoveryError, SetupError};
-pub use self::faults::Faults;
 
 use self::executor::Executor;
 use self::lookup::Plan;
 use self::nameservers::Nameservers;
 use self::runtime::{Connector, Runtime};
 use self::sleep::Sleep;
+use crate::conf::{Fault, Faults};
 use crate::nginx::posted::PostedEvent;
 use hickory_resolver::proto::rr::{Name, RecordType};
 use ratelimitly_core::id::ServerId;
@@ -52,7 +51,7 @@ pub struct Settings {
     /// Whether IPv6 addresses of servers are asked for.
     pub ipv6: bool,
     /// Faults for tests.
-    pub faults: Faults,
+    pub faults: Rc<Faults>,
 }
 
 /// What a discovery found.
@@ -174,7 +173,7 @@ impl Shared {
             Err(error) => return report.give(Err(error)),
         };
         let started = spawner.spawn(async move {
-            assert!(!faults.fires("task_panic"), "injected fault task_panic");
+            assert!(!faults.fires(Fault::TaskPanic), "injected fault task_panic");
             report.give(lookup::discover(plan).await);
         });
         if !started {
@@ -190,7 +189,7 @@ impl Shared {
             .map_err(|error| DiscoveryError::Resolver { cause: error.to_string() })?;
         settings
             .faults
-            .fail("dns_timer")
+            .fail(Fault::DnsTimer)
             .map_err(|error| DiscoveryError::Timer { cause: error.to_string() })?;
         let families = [(settings.ipv4, RecordType::A), (settings.ipv6, RecordType::AAAA)];
         Ok(Plan {

@@ -21,11 +21,11 @@ use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::Timer;
 use crate::nginx::udp::{BATCH, Bound, Receiver, Sender, UdpSocket};
 use crate::worker::Slot;
-use settle::Ending;
 use notes::Notes;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
 use ratelimitly_core::membership::Membership;
 use ratelimitly_core::wire::Observation;
+use settle::Ending;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -97,6 +97,9 @@ impl Driver {
     pub fn set_up(conf: &MainConf, slot: &Rc<Slot>) -> Result<Rc<Driver>, SetUpError> {
         let key = conf.key.as_ref().ok_or(SetUpError::NoKey)?;
         let core = Client::new(key, conf.policy.clone(), seed(&conf.faults)?);
+        if conf.faults.fires(Fault::Resolver) {
+            return Err(discovery::SetupError::NoNameserver.into());
+        }
         let discovery = Discovery::new(discovering::settings(conf))?;
         let driver = Rc::new_cyclic(|myself: &Weak<Driver>| Driver {
             discovery: RefCell::new(Some(discovery)),

@@ -152,7 +152,11 @@ fn report(request: &Request) {
     }
     let main = MainConf::of_request(request);
     let observation = Observation { tracker, settings, latency_ms: latency_ms(request) };
-    let sent = main.worker.driver(main).map_err(NotStarted::from).and_then(|driver| Ok(driver.report(&observation)?));
+    let sent = main
+        .worker
+        .driver(main)
+        .map_err(NotStarted::from)
+        .and_then(|driver| Ok(driver.report(&observation)?));
     let level = main.detail_level();
     let log = request.log();
     match sent {

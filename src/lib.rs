@@ -38,7 +38,11 @@ static CONTEXT: ngx_http_module_t = ngx_http_module_t {
     merge_loc_conf: Some(conf::merge_location_conf),
 };
 
-ngx::ngx_modules!(ngx_http_ratelimitly_module);
+/// The list of modules in this shared object, under the names that nginx looks for.
+mod exported {
+    use super::ngx_http_ratelimitly_module;
+    ngx::ngx_modules!(ngx_http_ratelimitly_module);
+}
 
 /// The module, as nginx finds it in the shared object.
 #[unsafe(no_mangle)]
@@ -56,7 +60,7 @@ pub static mut ngx_http_ratelimitly_module: ngx_module_t = ngx_module_t {
 /// The module's place in the tables of HTTP modules.
 fn module_index() -> ngx_uint_t {
     // SAFETY: nginx numbers its modules while loading, before any of them is used, and never again.
-    unsafe { (*(&raw const ngx_http_ratelimitly_module)).ctx_index }
+    unsafe { ngx_http_ratelimitly_module.ctx_index }
 }
 
 unsafe extern "C" fn preconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {

@@ -101,11 +101,6 @@ impl WorkerSlot {
             driver.settle_soon();
         }
     }
-
-    /// Whether `retire` has been called.
-    pub fn is_retired(&self) -> bool {
-        self.slot.retired.get()
-    }
 }
 
 impl Slot {

@@ -130,3 +130,13 @@ pub fn fault(
 ) -> Result<(), crate::conf::problem::Problem> {
     main.faults.add(&cf.arguments())
 }
+
+impl Faults {
+    /// The fault as an I/O error, if it fires now.
+    pub fn fail(&self, fault: Fault) -> std::io::Result<()> {
+        if self.fires(fault) {
+            return Err(std::io::Error::other(format!("injected fault {fault:?}")));
+        }
+        Ok(())
+    }
+}

@@ -4,7 +4,7 @@
 //! holds locks that they take. Each [`Executor`] belongs to one discovery; dropping it drops every future and, with
 //! them, their sockets and timers. A panic ends its task only.
 
-use super::faults::Faults;
+use crate::conf::{Fault, Faults};
 use crate::nginx::border;
 use crate::nginx::posted::PostedEvent;
 use async_task::{Runnable, Task};
@@ -24,7 +24,7 @@ pub struct Executor {
 #[derive(Clone)]
 pub struct Spawner {
     queue: Weak<Queue>,
-    faults: Faults,
+    faults: Rc<Faults>,
 }
 
 struct Queue {
@@ -57,7 +57,7 @@ impl Executor {
     }
 
     /// A handle that starts tasks here.
-    pub fn spawner(&self, faults: Faults) -> Spawner {
+    pub fn spawner(&self, faults: Rc<Faults>) -> Spawner {
         Spawner { queue: Rc::downgrade(&self.queue), faults }
     }
 }
@@ -78,7 +78,7 @@ impl Spawner {
     /// (or by an injected fault), and has been dropped.
     pub fn spawn(&self, future: impl Future<Output = ()> + 'static) -> bool {
         let Some(queue) = self.queue.upgrade() else { return false };
-        if queue.closed.get() || self.faults.fires("spawn") {
+        if queue.closed.get() || self.faults.fires(Fault::Spawn) {
             return false;
         }
         // A waker may be sent to other threads as far as its type says. There are none in a worker; the wrapper

@@ -5,10 +5,10 @@
 //! not race) should that ever change.
 
 use super::executor::Spawner;
-use super::faults::Faults;
 use super::sleep::Clock;
 use super::tcp::DnsTcp;
 use super::udp::DnsUdp;
+use crate::conf::{Fault, Faults};
 use hickory_resolver::config::{ConnectionConfig, ProtocolConfig};
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::{RuntimeProvider, Spawn, Time};
@@ -31,13 +31,13 @@ type SendFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[derive(Clone)]
 pub struct Runtime {
     spawner: SendWrapper<Spawner>,
-    faults: SendWrapper<Faults>,
+    faults: SendWrapper<Rc<Faults>>,
     trouble: SendWrapper<Rc<Trouble>>,
 }
 
 impl Runtime {
     /// A runtime whose background tasks end with `spawner`'s executor.
-    pub fn new(spawner: Spawner, faults: Faults) -> Runtime {
+    pub fn new(spawner: Spawner, faults: Rc<Faults>) -> Runtime {
         let trouble = SendWrapper::new(Rc::default());
         Runtime { spawner: SendWrapper::new(spawner), faults: SendWrapper::new(faults), trouble }
     }
@@ -92,7 +92,7 @@ impl RuntimeProvider for Runtime {
         wait_for: Option<Duration>,
     ) -> SendFuture<io::Result<DnsTcp>> {
         let trouble = self.trouble.clone();
-        let fault = self.faults.fail("dns_connect");
+        let fault = self.faults.fail(Fault::DnsConnect);
         let limit = wait_for.unwrap_or(Duration::MAX);
         Box::pin(async move {
             let connected = match fault {
@@ -105,7 +105,7 @@ impl RuntimeProvider for Runtime {
 
     fn bind_udp(&self, local: SocketAddr, server: SocketAddr) -> SendFuture<io::Result<DnsUdp>> {
         let bind = |()| DnsUdp::bind(local, server, self.trouble());
-        let bound = self.faults.fail("dns_bind").and_then(bind);
+        let bound = self.faults.fail(Fault::DnsBind).and_then(bind);
         Box::pin(ready(self.trouble.note(server, bound)))
     }
 }

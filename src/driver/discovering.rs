@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::conf::MainConf;
-use crate::discovery::{self, DiscoveryError, Found, Settings, Skipped};
+use crate::discovery::{DiscoveryError, Found, Settings, Skipped};
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
 use ratelimitly_core::client::Discovered;
@@ -41,7 +41,9 @@ impl Driver {
             Some((members, ttl_s, skipped)) => {
                 self.notes.discovery_succeeded();
                 let membership = self.remember(members, &skipped);
-                self.with_core("members", |core| core.handle_discovered(now, Discovered { membership, ttl_s }));
+                self.with_core("members", |core| {
+                    core.handle_discovered(now, Discovered { membership, ttl_s })
+                });
             }
             None => {
                 self.with_core("a failed discovery", |core| core.handle_discovery_failed(now));
@@ -95,28 +97,6 @@ pub(super) fn settings(conf: &MainConf) -> Settings {
         valid_s: conf.dns.valid_s,
         ipv4: conf.dns.ipv4,
         ipv6: conf.dns.ipv6,
-        faults: faults(conf),
+        faults: Rc::clone(&conf.faults),
     }
-}
-
-#[cfg(not(feature = "fault-injection"))]
-fn faults(_conf: &MainConf) -> discovery::Faults {
-    discovery::Faults::default()
-}
-
-#[cfg(feature = "fault-injection")]
-fn faults(conf: &MainConf) -> discovery::Faults {
-    use crate::conf::Fault;
-    let faults = Rc::clone(&conf.faults);
-    discovery::Faults::new(Rc::new(move |name| {
-        let fault = match name {
-            "dns_bind" => Fault::DnsBind,
-            "dns_connect" => Fault::DnsConnect,
-            "dns_timer" => Fault::DnsTimer,
-            "spawn" => Fault::Spawn,
-            "task_panic" => Fault::TaskPanic,
-            _ => return false,
-        };
-        faults.fires(fault)
-    }))
 }

@@ -53,7 +53,9 @@ impl Driver {
                 self.with_core("a rebind", |core| core.handle_rebound());
                 Log::of_cycle().write(
                     Level::Info,
-                    format_args!("ratelimitly: UDP socket rebound as a server asked: source port {old} is now {new}"),
+                    format_args!(
+                        "ratelimitly: UDP socket rebound as a server asked: source port {old} is now {new}"
+                    ),
                 );
             }
             Err(error) => {

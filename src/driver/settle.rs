@@ -95,7 +95,8 @@ impl Driver {
 
     fn arm_deadlines(&self) {
         let now = clock::monotonic();
-        while let Some((key, deadline)) = self.with_core("a deadline", |core| core.poll_deadline()).flatten() {
+        while let Some((key, deadline)) = self.with_core("a deadline", |core| core.poll_deadline()).flatten()
+        {
             if let Some(Some((waiting, waiter))) = self.waiting.borrow().get(key.slot as usize)
                 && *waiting == key
             {

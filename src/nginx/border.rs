@@ -18,10 +18,14 @@ pub fn catch<R>(entry: &'static str, body: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(value) => Some(value),
         Err(payload) => {
-            // A payload whose own drop panics must not cross the border either; leaking it is the lesser evil.
-            std::mem::forget(payload);
-            Log::of_cycle()
-                .write(Level::Alert, format_args!("ratelimitly: a panic was stopped in {entry}; the worker goes on"));
+            // A payload whose own drop panics must not cross the border either.
+            if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                std::mem::forget(second);
+            }
+            Log::of_cycle().write(
+                Level::Alert,
+                format_args!("ratelimitly: a panic was stopped in {entry}; the worker goes on"),
+            );
             None
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::nginx::conf::{Conf, NoMemory};
 use ngx::ffi::{
-    self, ngx_array_t, ngx_http_core_main_conf_t, ngx_http_get_variable_pt, ngx_http_handler_pt, ngx_str_t, ngx_uint_t,
+    self, ngx_array_t, ngx_http_core_main_conf_t, ngx_http_get_variable_pt, ngx_http_handler_pt, ngx_str_t,
+    ngx_uint_t,
 };
 
 /// A phase of a request.
@@ -41,13 +42,18 @@ impl Conf {
     }
 
     /// Adds a variable that is computed anew for each reader; call it before the http block is parsed.
-    pub fn add_variable(&self, name: &'static [u8], evaluate: ngx_http_get_variable_pt) -> Result<(), NoMemory> {
+    pub fn add_variable(
+        &self,
+        name: &'static [u8],
+        evaluate: ngx_http_get_variable_pt,
+    ) -> Result<(), NoMemory> {
         let mut name = text(name);
         // SAFETY: the loader is live; nginx keeps the name's pointer, which is static, and fills in the entry, which
         // stays in the configuration's pool.
         unsafe {
             let flags = ffi::NGX_HTTP_VAR_NOCACHEABLE as ngx_uint_t;
-            let variable = ffi::ngx_http_add_variable(self.as_ptr(), &mut name, flags).as_mut().ok_or(NoMemory)?;
+            let variable =
+                ffi::ngx_http_add_variable(self.as_ptr(), &mut name, flags).as_mut().ok_or(NoMemory)?;
             variable.get_handler = evaluate;
         }
         Ok(())

@@ -5,7 +5,8 @@
 
 use crate::nginx::log::Log;
 use ngx::ffi::{
-    self, ngx_connection_t, ngx_http_request_t, ngx_int_t, ngx_msec_t, ngx_pool_cleanup_pt, ngx_pool_t, ngx_uint_t,
+    self, ngx_connection_t, ngx_http_request_t, ngx_int_t, ngx_msec_t, ngx_pool_cleanup_pt, ngx_pool_t,
+    ngx_uint_t,
 };
 use ratelimitly_core::time::WallMillis;
 use std::cell::UnsafeCell;

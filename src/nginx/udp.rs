@@ -253,7 +253,9 @@ impl Sender {
         self.parts.clear();
         self.messages.clear();
         self.parts.extend(
-            self.batch.iter().map(|(_, _, bytes, len)| libc::iovec { iov_base: bytes.cast_mut().cast(), iov_len: *len }),
+            self.batch
+                .iter()
+                .map(|(_, _, bytes, len)| libc::iovec { iov_base: bytes.cast_mut().cast(), iov_len: *len }),
         );
         for ((_, to, ..), part) in self.batch.iter().zip(&mut self.parts) {
             // SAFETY: mmsghdr is plain C data for which zeroes are a value.
