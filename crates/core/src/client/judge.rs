@@ -43,6 +43,14 @@ impl Client {
         }
         if !slot.counts_match(&response) {
             self.counters.cardinality += 1;
+            tracing::debug!(
+                server = tenant.key_or_server_id,
+                guards = response.guards().len(),
+                resources = response.resources().len(),
+                "response of the wrong counts: {} guards and {} resources were asked for",
+                slot.guards,
+                slot.resources,
+            );
             self.slots.mark_wrong(index, position);
             return Some(());
         }
