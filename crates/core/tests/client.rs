@@ -9,8 +9,9 @@ use ratelimitly_core::key::KeyKind;
 use ratelimitly_core::policy::Policy;
 use ratelimitly_core::time::Millis;
 use ratelimitly_core::wire::{EncodeError, Pdu};
+use sim::material::{endpoint, key_of, observation, resource};
 use sim::server::{Reply, Server};
-use sim::{Sim, WALL, endpoint, key_of, observation, resource};
+use sim::{Sim, WALL};
 use std::collections::HashSet;
 
 fn standard() -> Policy {

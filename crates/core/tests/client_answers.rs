@@ -7,8 +7,9 @@ use ratelimitly_core::id::ServerId;
 use ratelimitly_core::key::KeyKind;
 use ratelimitly_core::policy::Policy;
 use ratelimitly_core::wire::Auth;
+use sim::Sim;
+use sim::material::key_of;
 use sim::server::{Fault, Reply, Server};
-use sim::{Sim, key_of};
 
 fn standard() -> Policy {
     Policy::standard(20).unwrap()
@@ -97,7 +98,7 @@ fn rate_request_in_an_answers_place_is_dropped() {
     let (tenant, _) = sim.auth.open(&mut opened).unwrap();
     let tenant = ratelimitly_core::wire::Tenant { key_or_server_id: 7, ..tenant };
     let mut answer = Vec::new();
-    let resources = [sim::resource(1)];
+    let resources = [sim::material::resource(1)];
     let request = ratelimitly_core::wire::RateRequest {
         dedup_ttl_ms: 60,
         guards: &[],

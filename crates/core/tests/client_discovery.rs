@@ -6,8 +6,9 @@ use ratelimitly_core::client::{Ask, Failure, Outcome, StartError};
 use ratelimitly_core::id::ServerId;
 use ratelimitly_core::policy::{Policy, Schedule};
 use ratelimitly_core::time::Millis;
+use sim::material::{observation, resource};
 use sim::server::{Fault, Reply, Server};
-use sim::{Sim, WALL, observation, resource};
+use sim::{Sim, WALL};
 
 /// U = 20 ms, H = 60 ms.
 fn standard() -> Policy {
@@ -213,7 +214,7 @@ fn k10_client_can_be_dropped_with_discovery_pending_and_requests_waiting() {
 #[test]
 fn cold_send_failure_of_round_0_ends_the_admission() {
     let mut sim = Sim::cold(standard(), vec![Server::silent(7)]);
-    sim.unreachable.insert(sim::endpoint(7, 0));
+    sim.unreachable.insert(sim::material::endpoint(7, 0));
     sim.start();
     sim.run(10);
     sim.discover(300);

@@ -6,8 +6,9 @@ use ratelimitly_core::client::{Failure, Outcome};
 use ratelimitly_core::id::ServerId;
 use ratelimitly_core::policy::{Policy, Schedule};
 use ratelimitly_core::time::Millis;
+use sim::Sim;
+use sim::material::endpoint;
 use sim::server::{Fault, Reply, Server};
-use sim::{Sim, endpoint};
 
 /// U = 20 ms, H = 60 ms.
 fn standard() -> Policy {
@@ -42,7 +43,8 @@ fn x03_all_endpoints_unreachable_is_a_send_failure() {
 fn send_failure_waits_for_the_last_result_of_the_round() {
     let mut sim = Sim::new(standard(), vec![Server::silent(7).with_endpoints(3)]);
     let (now, wall) = (sim.now, sim.wall());
-    let ask = ratelimitly_core::client::Ask { guards: &[], resources: &[sim::resource(1)], label: b"" };
+    let ask =
+        ratelimitly_core::client::Ask { guards: &[], resources: &[sim::material::resource(1)], label: b"" };
     sim.client.start(now, wall, &ask).unwrap();
     sim.client.handle_sent(now, &[false, false]);
     assert_eq!(sim.client.poll_completion(), None);
@@ -290,7 +292,8 @@ fn completion_delivery_is_queued_before_the_completion_and_its_errors_change_not
     assert_eq!(done.outcome, Outcome::Allow);
     // Another admission takes the slot, and the old one's bytes still are what goes out.
     let (now, wall) = (sim.now, sim.wall());
-    let ask = ratelimitly_core::client::Ask { guards: &[], resources: &[sim::resource(9)], label: b"" };
+    let ask =
+        ratelimitly_core::client::Ask { guards: &[], resources: &[sim::material::resource(9)], label: b"" };
     let key = sim.client.start(now, wall, &ask).unwrap();
     assert_eq!(key.slot, done.key.slot);
     assert_eq!(sim.client.transmits().next().unwrap().bytes, datagram);

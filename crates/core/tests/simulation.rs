@@ -10,9 +10,10 @@ use ratelimitly_core::client::{AdmissionKey, Failure, Outcome, StartError};
 use ratelimitly_core::id::ServerId;
 use ratelimitly_core::policy::{Policy, Schedule};
 use ratelimitly_core::time::Millis;
+use sim::material::key;
 use sim::network::{Network, Random};
 use sim::server::{Fault, Reply, Server};
-use sim::{Done, Sim, key};
+use sim::{Done, Sim};
 use std::collections::{HashMap, HashSet};
 
 const SEEDS: u64 = 600;
@@ -198,7 +199,7 @@ impl World {
         assert_eq!(self.verdicts[&id], grant, "the verdict is that server's own");
         assert!(completion.answered >= 1);
         let server = self.sim.servers.iter().find(|server| server.id == id).expect("a member");
-        let bucket = sim::resource(*serial).bucket;
+        let bucket = sim::material::resource(*serial).bucket;
         self.check_oldest_first(done, id);
         let asked = server.receipts.iter().any(|receipt| receipt.resources[0].bucket == bucket);
         assert!(asked, "a server that was never reached decides nothing");

@@ -1,6 +1,6 @@
 //! A scripted server: what it answers to each datagram, and the ways in which an answer can be wrong.
 
-use super::endpoint;
+use super::material::{endpoint, resource};
 use ratelimitly_core::id::RequestId;
 use ratelimitly_core::time::Millis;
 use ratelimitly_core::wire::{Auth, Guard, GuardAnswer, RateRequestView, Resource, ResourceAnswer, Tenant};
@@ -103,7 +103,7 @@ impl Receipt {
             Fault::Empty => (guards, resources) = (Vec::new(), Vec::new()),
             Fault::Short if resources.is_empty() => drop(guards.pop()),
             Fault::Short => drop(resources.pop()),
-            Fault::Extra => resources.push(resource_answer(&super::resource(0), reply)),
+            Fault::Extra => resources.push(resource_answer(&resource(0), reply)),
             _ => {}
         }
         (guards, resources)
