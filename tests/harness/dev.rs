@@ -2,7 +2,7 @@
 //! down to what the test itself caused. Called by tests and by the lifecycle checks, which reset it.
 
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
-use ratelimitly_devserver::{Config, DevServer, Event, Kind};
+use ratelimitly_devserver::{Command, Config, DevServer, Event, Fault, Kind, Servers};
 use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -67,6 +67,15 @@ impl Dev {
     /// The key in its text form, for `ratelimitly_auth_key`.
     pub fn key(&self) -> String {
         self.0.key.encode()
+    }
+
+    /// Sets a fault at every server; when this returns, it is in effect.
+    ///
+    /// # Panics
+    /// Its parameters make no sense.
+    pub async fn fault(&self, fault: Fault) {
+        let command = Command::Fault { servers: Servers::All, fault };
+        self.apply(command).await.expect("a fault that can be set");
     }
 
     /// The rate requests that the test caused, one event for each datagram at each server.
