@@ -87,6 +87,19 @@ fn k08_cancel_then_late_reply_completes_nothing() {
 }
 
 #[test]
+fn cancelled_between_receipt_and_judging_is_not_judged() {
+    let mut sim = Sim::new(standard(), vec![Server::silent(7)]);
+    let key = sim.start();
+    let mut answer = sim.answer(7, &Reply::allow(0));
+    sim.client.handle_datagram(&mut answer);
+    sim.cancel(key);
+    sim.client.finish_batch(sim.now);
+    sim.drain();
+    assert!(sim.done.is_empty());
+    assert_eq!(sim.client.in_flight(), 0);
+}
+
+#[test]
 fn cancel_between_receipt_and_judging_leaves_the_reused_slot_alone() {
     let mut sim = Sim::new(standard(), vec![Server::silent(7)]);
     let key = sim.start();

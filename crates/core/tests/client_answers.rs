@@ -198,6 +198,19 @@ fn wrong_counts_and_silence_end_as_cardinality_at_the_last_deadline() {
 }
 
 #[test]
+fn wrong_counts_of_an_earlier_admission_in_the_slot_do_not_add_up() {
+    let wrong = Reply::allow(1).with(Fault::Empty);
+    let mut sim = Sim::new(standard(), vec![Server::always(7, wrong), Server::silent(8)]);
+    let first = sim.start();
+    sim.run(500);
+    sim.servers = vec![Server::silent(7), Server::always(8, wrong)];
+    let second = sim.start();
+    assert_eq!(first.slot, second.slot);
+    sim.run(500);
+    assert_eq!(sim.done[1].completion.waited_ms, 60, "only one of two members has answered");
+}
+
+#[test]
 fn good_answer_after_wrong_counts_of_the_same_server_decides() {
     let server = Server::new(7, |_, _| vec![Reply::allow(1).with(Fault::Extra), Reply::allow(2)]);
     let mut sim = Sim::new(standard(), vec![server, Server::silent(8)]);

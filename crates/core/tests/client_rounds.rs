@@ -21,12 +21,24 @@ fn custom(unit_ms: u32, replays: u16, final_units: u32, completion_delivery: boo
 
 #[test]
 fn x02_one_unreachable_endpoint_does_not_hurt() {
-    let mut sim = Sim::new(standard(), vec![Server::always(7, Reply::allow(1)).with_endpoints(2)]);
-    sim.unreachable.insert(endpoint(7, 0));
+    for which in [0, 1] {
+        let mut sim = Sim::new(standard(), vec![Server::always(7, Reply::allow(1)).with_endpoints(2)]);
+        sim.unreachable.insert(endpoint(7, which));
+        sim.start();
+        sim.run(1);
+        assert_eq!(sim.outcome(), Outcome::Allow);
+        assert_eq!(sim.client.counters().send_errors, 1);
+    }
+}
+
+#[test]
+fn send_failure_is_noticed_after_better_times_too() {
+    let mut sim = Sim::new(standard(), vec![Server::always(7, Reply::allow(1))]);
     sim.start();
     sim.run(1);
-    assert_eq!(sim.outcome(), Outcome::Allow);
-    assert_eq!(sim.client.counters().send_errors, 1);
+    sim.unreachable.insert(endpoint(7, 0));
+    sim.start();
+    assert_eq!(sim.done[1].completion.outcome, Outcome::Failed(Failure::Send));
 }
 
 #[test]

@@ -146,7 +146,6 @@ impl Slots {
         slot.round = WAITING;
         slot.parcel = parcel;
         slot.candidate = Candidate::NONE;
-        slot.touched = false;
         slot.wrong = false;
         let slots = &self.slots;
         self.by_id.insert_unique(Slot::hash(&id), index, |&other| Slot::hash(&slots[other as usize].id));
