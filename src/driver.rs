@@ -79,6 +79,8 @@ pub struct Driver {
     settle_event: PostedEvent,
     rebind_event: PostedEvent,
     rebind_timer: Timer,
+    /// Whether the pending rebind has been logged.
+    rebind_noted: Cell<bool>,
     notes: Notes,
     srv_name: String,
     /// The members found last.
@@ -114,6 +116,7 @@ impl Driver {
             settle_event: settle::event(myself.clone()),
             rebind_event: rebind::event(myself.clone()),
             rebind_timer: rebind::timer(myself.clone()),
+            rebind_noted: Cell::new(false),
             notes: Notes::new(),
             bind: conf.bind,
             fail: conf.fail,
@@ -194,6 +197,7 @@ impl Driver {
             core.finish_batch(now);
             more
         });
+        self.note_rebind_pending();
         if let Some(socket) = self.socket.borrow().as_ref() {
             if more == Some(true) {
                 socket.resume_later();

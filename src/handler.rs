@@ -168,8 +168,7 @@ fn report(request: &Request) {
     }
 }
 
-/// What `$request_time` measures, at least one millisecond.
+/// What `$request_time` measures, as it is reported.
 fn latency_ms(request: &Request) -> u32 {
-    let elapsed = clock::wall().0.saturating_sub(request.started().0);
-    u32::try_from(elapsed).unwrap_or(u32::MAX).max(1)
+    Observation::latency_of(clock::wall().0.saturating_sub(request.started().0))
 }

@@ -33,6 +33,15 @@ pub(super) fn timer(driver: Weak<Driver>) -> Timer {
 }
 
 impl Driver {
+    /// Logs the first answer of a row that asks for another port.
+    pub(super) fn note_rebind_pending(&self) {
+        let pending = !self.broken.get() && self.core.borrow().rebind_pending();
+        if pending && !self.rebind_noted.replace(pending) {
+            let message = format_args!("ratelimitly: rebind pending until no admission is in flight");
+            Log::of_cycle().write(self.detail, message);
+        }
+    }
+
     /// Posts the replacement, if one is pending and nothing stands against it.
     pub(super) fn rebind_if_due(&self) {
         if self.rebind_is_possible() && !self.rebind_timer.is_armed() && !self.rebind_event.is_posted() {
@@ -51,6 +60,7 @@ impl Driver {
         match self.replace_socket() {
             Ok((old, new)) => {
                 self.with_core("a rebind", |core| core.handle_rebound());
+                self.rebind_noted.set(false);
                 Log::of_cycle().write(
                     Level::Info,
                     format_args!(

@@ -185,6 +185,13 @@ pub struct Observation {
     pub latency_ms: u32,
 }
 
+impl Observation {
+    /// What is reported of a duration: at least one millisecond, at most what the field holds.
+    pub fn latency_of(elapsed_ms: u64) -> u32 {
+        u32::try_from(elapsed_ms).unwrap_or(u32::MAX).max(1)
+    }
+}
+
 /// A response's guard block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardAnswer {

@@ -182,3 +182,9 @@ fn a_guard_passes_strictly_below_its_threshold() {
 fn debug_shows_the_kind_only() {
     assert_eq!(format!("{:?}", auth(KeyKind::Cookie)), "Auth { kind: Cookie, .. }");
 }
+
+#[test]
+fn g15_an_observed_latency_is_clamped_to_what_the_wire_holds() {
+    let clamped = [0, 1, 2, 4_294_967_295, 4_294_967_296, u64::MAX].map(Observation::latency_of);
+    assert_eq!(clamped, [1, 1, 2, u32::MAX, u32::MAX, u32::MAX]);
+}
