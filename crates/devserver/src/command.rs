@@ -2,6 +2,10 @@
 //! `serve --apply` read them as JSON, `DevServer::apply` takes them as they are. Pure data: what a command does is
 //! in `devserver.rs`, what a fault does in `respond.rs` and `dns.rs`.
 
+mod reply;
+
+pub use reply::{DnsCounts, Ignored, Reply, ServerStatus, Status};
+
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
@@ -327,78 +331,7 @@ impl From<u64> for Member {
     }
 }
 
-/// What a command answers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "reply", rename_all = "snake_case")]
-pub enum Reply {
-    /// Done.
-    Done,
-    /// Answers that `release` sent.
-    Released {
-        /// How many.
-        answers: usize,
-    },
-    /// The answer to `status`.
-    Status(Status),
-}
-
-/// The server's state, as `status` tells it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    /// Every server, in the order of their start.
-    pub servers: Vec<ServerStatus>,
-    /// DNS queries received.
-    pub dns: DnsCounts,
-    /// DNS faults.
-    pub dns_faults: Vec<DnsFault>,
-    /// Answers that `hold` keeps back.
-    pub held: usize,
-}
-
-/// One server's state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ServerStatus {
-    /// Server id.
-    pub id: u64,
-    /// Its UDP address, also while it is down.
-    pub address: SocketAddr,
-    /// Whether its socket is open.
-    pub up: bool,
-    /// Its faults.
-    pub faults: Vec<Fault>,
-    /// Datagrams dropped silently.
-    pub ignored: Ignored,
-}
-
-/// Datagrams that a server dropped silently, by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ignored {
-    /// Not of the protocol's form, or no message for a server.
-    pub malformed: u64,
-    /// Of a key id that is not served.
-    pub unknown_key: u64,
-    /// Tag, cookie or kind of authentication is wrong.
-    pub authentication: u64,
-    /// Time stamp further off than the configured limit.
-    pub clock_skew: u64,
-}
-
-/// DNS queries received, answered or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DnsCounts {
-    /// Over UDP.
-    pub udp: u64,
-    /// Over TCP.
-    pub tcp: u64,
-    /// For SRV records.
-    pub srv: u64,
-    /// For A records.
-    pub a: u64,
-    /// For AAAA records.
-    pub aaaa: u64,
-}
-
-/// Why a command was refused. Nothing has changed then.
+/// Why a command was refused. Nothing has changed then; after `Io` a part of it may have.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
