@@ -1,1 +1,263 @@
-//! A server asks for another source port.
+//! Steering: a server asks for another UDP source port, and the worker changes it when that hurts nobody.
+
+use ratelimitly_devserver::{Command, Fault, FaultKind, Kind, Order, Servers};
+use ratelimitly_tests::raw::Raw;
+use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use std::time::Duration;
+
+/// Longest wait for what follows within a moment.
+const SOON: Duration = Duration::from_secs(10);
+
+/// `/slow` takes about two seconds to send its 8 KiB.
+const SITE: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy single_round unit=2s;
+        ratelimitly_fail close;
+        ratelimitly_zone calls "bucket=steering" rate=1000r/s;
+        ratelimitly_tracker shop "service=shop";
+        ratelimitly_guard fast tracker=shop threshold=1h;
+
+        server {
+            listen 127.0.0.1:{port};
+            root {prefix}/html;
+            location / {
+                ratelimitly zone=calls;
+                empty_gif;
+            }
+            location = /slow {
+                ratelimitly zone=calls guard=fast;
+                ratelimitly_report shop;
+                limit_rate 4k;
+            }
+        }
+    }
+"#;
+
+async fn start(dev: &Dev) -> Nginx {
+    let nginx = Nginx::builder(SITE).dev(dev).start().await;
+    nginx.admits().await;
+    std::fs::write(nginx.prefix().join("html/slow"), [b'x'; 8 << 10]).expect("a file");
+    nginx
+}
+
+async fn fault(dev: &Dev, fault: Fault) {
+    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault is set");
+}
+
+async fn clear(dev: &Dev, fault: FaultKind) {
+    let command = Command::Clear { servers: Servers::All, faults: vec![fault] };
+    dev.apply(command).await.expect("the fault is cleared");
+}
+
+/// The port of the worker's only UDP socket; `None` while it has two.
+fn port(nginx: &Nginx) -> Option<u16> {
+    match nginx.udp_sockets()[..] {
+        [socket] => Some(socket.port),
+        _ => None,
+    }
+}
+
+/// Waits until the worker's only UDP socket has another port than this one.
+async fn port_leaves(nginx: &Nginx, old: Option<u16>) {
+    let moved = || port(nginx).is_some_and(|port| Some(port) != old);
+    eventually(SOON, format!("the socket leaves port {old:?}"), moved).await;
+}
+
+/// The place in the error log of the first line that matches.
+fn place(nginx: &Nginx, text: &str) -> usize {
+    let log = nginx.error_log();
+    log.iter().position(|line| line.contains(text)).unwrap_or_else(|| panic!("no line with {text}"))
+}
+
+/// `GET path` on a connection of its own; the response is read later.
+async fn begin(nginx: &Nginx, path: &str) -> Raw {
+    let mut client = Raw::connect(nginx.port()).await.expect("connected");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    client.send(request).await.expect("sent");
+    client
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s01_a_server_gets_the_new_source_port_that_it_asked_for() {
+    let dev = Dev::single().await;
+    let nginx = start(&dev).await;
+    let worker = nginx.worker_pid();
+    let old = port(&nginx);
+    fault(&dev, Fault::Rebind).await;
+
+    let first = http::get(nginx.port(), "/").await;
+    port_leaves(&nginx, old).await;
+    clear(&dev, FaultKind::Rebind).await;
+    let second = http::get(nginx.port(), "/").await;
+
+    assert_eq!((first.status, second.status), (200, 200));
+    assert_eq!(nginx.log_lines("ratelimitly: rebind pending").len(), 1);
+    let requests = dev.requests();
+    assert_eq!(requests[0].source_port, old.expect("one socket before"));
+    assert_eq!(Some(requests.last().expect("the second request").source_port), port(&nginx));
+    assert_ne!(requests[0].source_port, requests.last().expect("the second request").source_port);
+    assert_eq!(nginx.worker_pid(), worker);
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s01_a_server_that_keeps_the_port_changes_nothing() {
+    let dev = Dev::single().await;
+    let nginx = start(&dev).await;
+    let old = port(&nginx);
+
+    for _ in 0..5 {
+        assert_eq!(http::get(nginx.port(), "/").await.status, 200);
+    }
+
+    assert_eq!(port(&nginx), old);
+    assert_eq!(nginx.log_lines("rebind|rebound"), [""; 0]);
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s02_the_socket_is_replaced_in_a_later_turn_than_the_read_event() {
+    let dev = Dev::single().await;
+    let nginx = start(&dev).await;
+    fault(&dev, Fault::Rebind).await;
+
+    http::get(nginx.port(), "/").await;
+    nginx.await_log_line("UDP socket rebound").await;
+
+    let (pending, rebound) = (place(&nginx, "rebind pending"), place(&nginx, "UDP socket rebound"));
+    let log = nginx.error_log();
+    // nginx says so once a turn of its loop, after the sockets' events have been collected.
+    let turns = log[pending..rebound].iter().filter(|line| line.contains("timer delta:")).count();
+    assert!(turns > 0, "no new turn between {} and {}", log[pending], log[rebound]);
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s03_the_port_changes_before_a_slow_response_ends() {
+    let dev = Dev::single().await;
+    let nginx = start(&dev).await;
+    let old = port(&nginx);
+    fault(&dev, Fault::Rebind).await;
+
+    let mut client = begin(&nginx, "/slow").await;
+    port_leaves(&nginx, old).await;
+    let logged_then = nginx.access_log();
+    let response = client.response().await.expect("a response");
+
+    assert!(logged_then.is_empty(), "the response had ended: {logged_then:?}");
+    assert_eq!((response.status, response.body.len()), (200, 8 << 10));
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s04_a_report_after_the_rebind_leaves_from_the_new_port() {
+    let dev = Dev::single().await;
+    let nginx = start(&dev).await;
+    dev.clear_events();
+    fault(&dev, Fault::Rebind).await;
+
+    let response = http::get(nginx.port(), "/slow").await;
+    let reports = dev.await_reports("one", |reports| !reports.is_empty()).await;
+
+    assert_eq!(response.status, 200);
+    let events = dev.events();
+    assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), [Kind::Request, Kind::Report]);
+    assert!(place(&nginx, "UDP socket rebound") < place(&nginx, "ratelimitly: report "));
+    assert_ne!(events[0].source_port, reports[0].source_port);
+    assert_eq!(Some(reports[0].source_port), port(&nginx));
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s05_the_port_stays_while_an_admission_is_in_flight() {
+    let dev = Dev::single().await;
+    let nginx = start(&dev).await;
+    let old = port(&nginx);
+    for kind in [Fault::Rebind, Fault::Hold] {
+        fault(&dev, kind).await;
+    }
+    let mut waiting = begin(&nginx, "/?waiting").await;
+    dev.await_requests("the first", |requests| requests.len() == 1).await;
+    let mut answered = begin(&nginx, "/?answered").await;
+    dev.await_requests("the second", |requests| requests.len() == 2).await;
+
+    let release = Command::Release { servers: Servers::All, order: Order::List(vec![1]) };
+    dev.apply(release).await.expect("the second answer leaves");
+    let second = answered.response().await.expect("a response");
+    nginx.await_log_line("rebind pending").await;
+    let third = begin(&nginx, "/?third").await;
+    dev.await_requests("the third", |requests| requests.len() >= 3).await;
+    assert_eq!(port(&nginx), old, "one admission is still in flight");
+    clear(&dev, FaultKind::Hold).await;
+    let first = waiting.response().await.expect("a response");
+    port_leaves(&nginx, old).await;
+
+    assert_eq!((first.status, second.status), (200, 200));
+    drop(third);
+    assert!(dev.requests().iter().all(|request| Some(request.source_port) == old), "the old port served all");
+    let log = nginx.error_log();
+    let lines = |text: &str| log.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(lines("rebind pending"), 1);
+    assert_eq!(lines("UDP socket rebound"), 1);
+    nginx.finish().await;
+}
+
+const FAILING: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy single_round unit=2s;
+        ratelimitly_fail close;
+        ratelimitly_fault {fault};
+        ratelimitly_zone calls "bucket=steering" rate=1000r/s;
+
+        server {
+            listen 127.0.0.1:{port};
+            location / {
+                ratelimitly zone=calls;
+                empty_gif;
+            }
+        }
+    }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s06_a_rebind_that_fails_keeps_the_old_socket_and_is_tried_again() {
+    let dev = Dev::single().await;
+    let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind").fault_module().start().await;
+    nginx.admits().await;
+    let old = port(&nginx);
+    fault(&dev, Fault::Rebind).await;
+
+    let first = http::get(nginx.port(), "/").await;
+    nginx.await_log_lines("rebind failed: .*; retaining the old UDP socket", 2).await;
+    let second = http::get(nginx.port(), "/").await;
+
+    assert_eq!((first.status, second.status), (200, 200));
+    assert_eq!(port(&nginx), old);
+    assert!(dev.requests().iter().all(|request| Some(request.source_port) == old));
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s06_a_rebind_that_failed_succeeds_later() {
+    let dev = Dev::single().await;
+    let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind=1").fault_module().start().await;
+    nginx.admits().await;
+    let old = port(&nginx);
+    fault(&dev, Fault::Rebind).await;
+
+    let response = http::get(nginx.port(), "/").await;
+    nginx.await_log_line("rebind failed: .*; retaining the old UDP socket").await;
+    clear(&dev, FaultKind::Rebind).await;
+    // No further request: the retry's own timer does it.
+    port_leaves(&nginx, old).await;
+
+    assert_eq!(response.status, 200);
+    assert_eq!(nginx.log_lines("rebind failed").len(), 1);
+    nginx.finish().await;
+}

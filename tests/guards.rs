@@ -1,0 +1,223 @@
+//! What guards decide and what is reported afterwards: a report follows its directive and the outcome, never a guard.
+
+use ratelimitly_core::id::{TrackerId, TrackerSettings};
+use ratelimitly_devserver::{Command, DnsFault, Event, Fault, Servers};
+use ratelimitly_tests::{Dev, Nginx, http};
+
+/// Two guards on one tracker; each test says what is in effect at `/`.
+const SHOP: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=200ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone calls "bucket=guards" rate=1000r/s;
+        ratelimitly_tracker shop "service=shop" ttl=60s max_samples=16 min_sample_threshold=1;
+        ratelimitly_guard tight tracker=shop threshold=100ms;
+        ratelimitly_guard loose tracker=shop threshold=200ms;
+
+        server {
+            listen 127.0.0.1:{port};
+            location / {
+                {rules}
+                empty_gif;
+            }
+        }
+    }
+"#;
+
+async fn start(dev: &Dev, fail: &str, rules: &str) -> Nginx {
+    Nginx::builder(SHOP).dev(dev).set("fail", fail).set("rules", rules).start().await
+}
+
+/// The one request's status and access-log line; its log phase is over then.
+async fn ask(nginx: &Nginx) -> (u16, String) {
+    let status = http::get(nginx.port(), "/").await.status;
+    (status, nginx.await_access_log(1).await.swap_remove(0))
+}
+
+fn shop() -> String {
+    let settings = TrackerSettings { ttl_ms: 60_000, max_samples: 16, min_sample_threshold: 1 };
+    TrackerId::new(b"shop", settings).0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Guards and resources of the only admission.
+fn counts(dev: &Dev) -> (usize, usize) {
+    let admissions = dev.admissions();
+    assert_eq!(admissions.len(), 1, "one admission: {admissions:#?}");
+    (admissions[0].guard_count, admissions[0].resource_count)
+}
+
+fn attempts(nginx: &Nginx) -> Vec<String> {
+    nginx.log_lines("ratelimitly: report ")
+}
+
+/// Expects one report with one entry, for the tracker `shop`.
+fn one_report_of_the_shop(reports: &[Event]) {
+    assert_eq!(reports.len(), 1, "one report: {reports:#?}");
+    assert_eq!(reports[0].observations.len(), 1);
+    let seen = &reports[0].observations[0];
+    assert_eq!(seen.tracker, shop());
+    assert_eq!((seen.ttl_ms, seen.max_samples, seen.min_sample_threshold), (60_000, 16, 1));
+    assert!(seen.latency_ms >= 1);
+}
+
+async fn fault(dev: &Dev, fault: Fault) {
+    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault is set");
+}
+
+/// Lets every guard at the first place fail: its latency is not below the threshold of 100 ms.
+async fn slow(dev: &Dev) {
+    fault(dev, Fault::Latency { guard: 0, ms: 100 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g01_a_guard_alone_reports_nothing() {
+    let dev = Dev::start().await;
+    let nginx = start(&dev, "close", "ratelimitly zone=calls guard=tight;").await;
+
+    let (status, logged) = ask(&nginx).await;
+
+    assert_eq!((status, logged.as_str()), (200, "200 allow \"GET / HTTP/1.1\""));
+    assert_eq!(counts(&dev), (1, 1));
+    assert_eq!(attempts(&nginx), [""; 0]);
+    nginx.finish().await;
+    assert!(dev.reports().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g02_an_allowed_request_is_reported_once_to_every_server() {
+    let dev = Dev::start().await;
+    let rules = "ratelimitly zone=calls guard=tight; ratelimitly_report shop;";
+    let nginx = start(&dev, "close", rules).await;
+
+    let (status, logged) = ask(&nginx).await;
+
+    assert_eq!((status, logged.as_str()), (200, "200 allow \"GET / HTTP/1.1\""));
+    assert_eq!(counts(&dev), (1, 1));
+    dev.await_reports("one at each of three servers", |reports| reports.len() == 3).await;
+    assert_eq!(attempts(&nginx).len(), 1);
+    nginx.finish().await;
+    assert_eq!(dev.reports().len(), 3, "no server got it twice");
+    one_report_of_the_shop(&dev.distinct_reports());
+    assert_ne!(dev.distinct_reports()[0].request_id, dev.admissions()[0].request_id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g03_a_request_that_a_guard_denies_is_not_reported() {
+    for fail in ["open", "close"] {
+        let dev = Dev::start().await;
+        let rules = "ratelimitly zone=calls guard=tight; ratelimitly_report shop;";
+        let nginx = start(&dev, fail, rules).await;
+        slow(&dev).await;
+
+        let (status, logged) = ask(&nginx).await;
+
+        assert_eq!((status, logged.as_str()), (429, "429 deny \"GET / HTTP/1.1\""));
+        assert_eq!(attempts(&nginx), [""; 0]);
+        nginx.finish().await;
+        assert!(dev.reports().is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g04_two_guards_of_one_tracker_make_one_report() {
+    let dev = Dev::single().await;
+    let rules = "ratelimitly zone=calls guard=tight guard=loose; ratelimitly_report shop;";
+    let nginx = start(&dev, "close", rules).await;
+
+    let (status, _) = ask(&nginx).await;
+
+    assert_eq!(status, 200);
+    let guards: Vec<_> = dev.admissions()[0].guards.iter().map(|guard| guard.threshold_ms).collect();
+    assert_eq!(guards, [100, 200]);
+    assert!(dev.admissions()[0].guards.iter().all(|guard| guard.tracker == shop()));
+    dev.await_reports("one", |reports| !reports.is_empty()).await;
+    nginx.finish().await;
+    one_report_of_the_shop(&dev.reports());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g05_a_guard_alone_decides_and_counts_once() {
+    let dev = Dev::single().await;
+    let nginx = start(&dev, "close", "ratelimitly guard=tight guard=tight;").await;
+
+    let (status, logged) = ask(&nginx).await;
+
+    assert_eq!((status, logged.as_str()), (200, "200 allow \"GET / HTTP/1.1\""));
+    assert_eq!(counts(&dev), (1, 0));
+    assert_eq!(attempts(&nginx), [""; 0]);
+    nginx.finish().await;
+    assert!(dev.reports().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g06_a_guard_alone_denies() {
+    for fail in ["open", "close"] {
+        let dev = Dev::single().await;
+        let nginx = start(&dev, fail, "ratelimitly guard=tight; ratelimitly_report shop;").await;
+        slow(&dev).await;
+
+        let (status, logged) = ask(&nginx).await;
+
+        assert_eq!((status, logged.as_str()), (429, "429 deny \"GET / HTTP/1.1\""));
+        assert_eq!(counts(&dev), (1, 0));
+        assert_eq!(attempts(&nginx), [""; 0]);
+        nginx.finish().await;
+        assert!(dev.reports().is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g07_a_request_that_failed_open_without_members_tries_its_report_once() {
+    let dev = Dev::single().await;
+    dev.apply(Command::Dns { fault: DnsFault::NoSrv }).await.expect("the fault is set");
+    let rules = "ratelimitly zone=calls guard=tight; ratelimitly_report shop;";
+    let nginx = start(&dev, "open", rules).await;
+
+    let (status, logged) = ask(&nginx).await;
+
+    assert_eq!((status, logged.as_str()), (200, "200 - \"GET / HTTP/1.1\""));
+    let attempts = attempts(&nginx);
+    assert_eq!(attempts.len(), 1, "{attempts:#?}");
+    assert!(attempts[0].contains("failure="), "{attempts:#?}");
+    nginx.finish().await;
+    assert!(dev.requests().is_empty());
+    assert!(dev.reports().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g08_a_request_that_timed_out_open_is_reported() {
+    let dev = Dev::single().await;
+    let rules = "ratelimitly zone=calls guard=tight; ratelimitly_report shop;";
+    let nginx = start(&dev, "open", rules).await;
+    nginx.admits().await;
+    fault(&dev, Fault::Silent).await;
+
+    let (status, logged) = ask(&nginx).await;
+
+    assert_eq!((status, logged.as_str()), (200, "200 - \"GET / HTTP/1.1\""));
+    let requests = dev.requests();
+    assert_eq!(requests.iter().map(|request| request.copy).collect::<Vec<_>>(), [1, 2], "{requests:#?}");
+    let reports = dev.await_reports("one", |reports| !reports.is_empty()).await;
+    assert!(reports[0].observations[0].latency_ms >= 200, "the wait is part of it: {reports:#?}");
+    nginx.finish().await;
+    one_report_of_the_shop(&dev.reports());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_passes_only_strictly_below_its_threshold() {
+    let dev = Dev::single().await;
+    let nginx = start(&dev, "open", "ratelimitly guard=tight;").await;
+    nginx.admits().await;
+
+    let mut statuses = Vec::new();
+    for ms in [99, 100, 101] {
+        fault(&dev, Fault::Latency { guard: 0, ms }).await;
+        statuses.push(http::get(nginx.port(), "/").await.status);
+    }
+
+    assert_eq!(statuses, [200, 429, 429]);
+    nginx.finish().await;
+}
