@@ -5,6 +5,7 @@ use crate::dev::key;
 use crate::environment;
 use crate::template::{self, Values};
 use ratelimitly_core::key::KeyKind;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,6 +14,8 @@ use std::process::Command;
 pub struct Checked {
     /// Whether it can be loaded.
     pub ok: bool,
+    /// The signal that ended nginx, which should have ended by itself.
+    pub signal: Option<i32>,
     /// Everything that nginx wrote, warnings included.
     pub message: String,
 }
@@ -34,6 +37,7 @@ impl Checked {
     #[track_caller]
     pub fn refused(&self, texts: &[&str]) {
         assert!(!self.ok, "accepted: {}", self.message);
+        assert_eq!(self.signal, None, "nginx died of a signal: {}", self.message);
         let mut refusals = self.message.lines().filter(|line| line.contains("[emerg]"));
         let says_all = |line: &str| texts.iter().all(|text| line.contains(text));
         assert!(refusals.any(says_all), "refused, but not with {texts:?}: {}", self.message);
@@ -88,7 +92,11 @@ pub(crate) fn test(prefix: &Path) -> Checked {
     let mut command = Command::new(environment::nginx_binary());
     command.arg("-t").args(arguments(prefix));
     let output = command.output().expect("nginx can be run");
-    Checked { ok: output.status.success(), message: String::from_utf8_lossy(&output.stderr).into_owned() }
+    Checked {
+        ok: output.status.success(),
+        signal: output.status.signal(),
+        message: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
 }
 
 /// The arguments that keep an nginx inside its prefix.
