@@ -35,14 +35,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn limits_are_accepted() {
+    fn n01_limits_are_accepted() {
         assert_eq!(parse_u32(b"0"), Ok(0));
         assert_eq!(parse_u32(b"4294967295"), Ok(u32::MAX));
         assert_eq!(parse_u32(b"0000000000000000000007"), Ok(7));
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn n02_everything_else_is_refused() {
         assert_eq!(parse_u32(b"4294967296"), Err(NumberError::Range));
         assert_eq!(parse_u32(b"18446744073709551616"), Err(NumberError::Range));
         assert_eq!(parse_u32(b"12x"), Err(NumberError::Digit));
@@ -52,9 +52,16 @@ mod tests {
         assert_eq!(parse_u32(b""), Err(NumberError::Empty));
     }
 
+    #[test]
+    fn n03_at_the_limit_and_just_above() {
+        assert_eq!(parse_u32(u64::from(u32::MAX).to_string().as_bytes()), Ok(u32::MAX));
+        assert_eq!(parse_u32((u64::from(u32::MAX) + 1).to_string().as_bytes()), Err(NumberError::Range));
+        assert_eq!(parse_u32(u64::MAX.to_string().as_bytes()), Err(NumberError::Range));
+    }
+
     proptest! {
         #[test]
-        fn agrees_with_std_on_u64(n: u64) {
+        fn n03_narrows_64_bits_as_std_does(n: u64) {
             prop_assert_eq!(parse_u32(n.to_string().as_bytes()).ok(), u32::try_from(n).ok());
         }
 

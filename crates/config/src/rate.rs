@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_rates_and_the_largest_limit() {
+    fn n04_plain_rates_and_the_largest_limit() {
         assert_eq!(Rate::parse(b"1r/s"), rate(1, 1_000));
         assert_eq!(Rate::parse(b"100r/m"), rate(100, 60_000));
         assert_eq!(Rate::parse(b"4294967295r/s"), rate(u32::MAX, 1_000));
@@ -83,27 +83,27 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_period_is_one_unit() {
+    fn n04_zero_period_is_one_unit() {
         assert_eq!(Rate::parse(b"1r/0s"), rate(1, 1_000));
         assert_eq!(Rate::parse(b"1r/00h"), rate(1, 3_600_000));
     }
 
     #[test]
-    fn largest_periods_are_exact() {
+    fn n05_largest_periods_are_exact() {
         assert_eq!(Rate::parse(b"1r/4294967s"), rate(1, 4_294_967_000));
         assert_eq!(Rate::parse(b"1r/71582m"), rate(1, 4_294_920_000));
         assert_eq!(Rate::parse(b"1r/1193h"), rate(1, 4_294_800_000));
     }
 
     #[test]
-    fn longer_periods_are_refused() {
+    fn n06_longer_periods_are_refused() {
         for text in ["1r/4294968s", "1r/71583m", "1r/1194h", "1r/4294967296s", "1r/99999999999999999999s"] {
             assert_eq!(Rate::parse(text.as_bytes()), Err(RateError::Period), "{text}");
         }
     }
 
     #[test]
-    fn foreign_forms_are_refused() {
+    fn n07_foreign_forms_are_refused() {
         assert_eq!(Rate::parse(b"0r/s"), Err(RateError::Zero));
         assert_eq!(Rate::parse(b"4294967296r/s"), Err(RateError::Limit));
         for text in ["1r/d", "1r/suffix", "1r/", "1r/5", "1r/1.5s", "1r/-1s", "1r/ s", "1r/ms", "1r/s "] {

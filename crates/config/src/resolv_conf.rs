@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn bare_ipv6() {
+    fn d18_bare_ipv6() {
         let content = "nameserver fd7a:115c:a1e0::53\nnameserver ::1\n";
         assert_eq!(servers(content), ["[fd7a:115c:a1e0::53]:53", "[::1]:53"]);
     }
 
     #[test]
-    fn mapped_ipv4_with_crlf() {
+    fn d19_mapped_ipv4_with_crlf() {
         assert_eq!(
             servers("nameserver ::ffff:10.0.0.1\r\nnameserver 10.0.0.2\r\n"),
             ["10.0.0.1:53", "10.0.0.2:53"]
@@ -132,33 +132,33 @@ mod tests {
     }
 
     #[test]
-    fn tabs_and_comments_are_stripped() {
+    fn d20_tabs_and_comments_are_stripped() {
         let content = "nameserver\t10.0.0.1\t# first\nnameserver 10.0.0.2; second\n\tnameserver 10.0.0.3#x\n";
         assert_eq!(servers(content), ["10.0.0.1:53", "10.0.0.2:53", "10.0.0.3:53"]);
         assert_eq!(warnings(content), [""; 0]);
     }
 
     #[test]
-    fn bracketed_ipv6() {
+    fn d21_bracketed_ipv6() {
         assert_eq!(servers("nameserver [::1]\nnameserver [fd00::2]:5353\n"), ["[::1]:53", "[fd00::2]:5353"]);
     }
 
     #[test]
-    fn a_commented_address_is_nothing_and_a_host_name_unusable() {
+    fn d22_commented_address_is_nothing_and_a_host_name_unusable() {
         let content = "nameserver 10.0.0.1\n#nameserver 10.0.0.2\nnameserver dns.example\n";
         assert_eq!(servers(content), ["10.0.0.1:53"]);
         assert_eq!(warnings(content), ["line 3: nameserver \"dns.example\" is not an IP address"]);
     }
 
     #[test]
-    fn other_lines_are_no_nameservers() {
+    fn d23_other_lines_are_no_nameservers() {
         let content = "\nsearch example.net\noptions ndots:2\n; nameserver 10.0.0.9\nnameservers 10.0.0.1\nNAMESERVER 10.0.0.2\n";
         assert_eq!(ResolvConf::parse(content.as_bytes()).skipped, []);
         assert_eq!(servers(content), ["127.0.0.1:53"]);
     }
 
     #[test]
-    fn unusable_entries_are_reported_and_never_passed_on() {
+    fn d24_unusable_entries_are_reported_and_never_passed_on() {
         let content =
             "nameserver fe80::1%eth0\nnameserver [::1\nnameserver\nnameserver   \nnameserver [fe80::2%1]\n";
         assert_eq!(servers(content), ["127.0.0.1:53"]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_of_a_vpn() {
+    fn d27_whole_file_of_a_vpn() {
         let content = "# made by a VPN client\n\nnameserver 100.100.100.100\nnameserver fd7a:115c:a1e0::53\n\
                        nameserver fe80::1%utun3\nsearch example.ts.net\noptions timeout:2\n";
         assert_eq!(servers(content), ["100.100.100.100:53", "[fd7a:115c:a1e0::53]:53"]);
@@ -178,12 +178,19 @@ mod tests {
     }
 
     #[test]
-    fn sixteen_are_enough() {
+    fn d28_sixteen_are_enough() {
         let content: String = (1..=18).map(|n| format!("nameserver 10.0.0.{n}\n")).collect();
         assert_eq!(servers(&content).len(), 16);
         assert_eq!(servers(&content)[15], "10.0.0.16:53");
         let only = "only the first 16 nameservers are used";
         assert_eq!(warnings(&content), [format!("line 17: {only}"), format!("line 18: {only}")]);
+    }
+
+    #[test]
+    fn d28_none_usable_means_the_local_host() {
+        assert_eq!(servers(""), ["127.0.0.1:53"]);
+        assert_eq!(servers("nameserver fe80::1%eth0\nnameserver dns.example\n"), ["127.0.0.1:53"]);
+        assert_eq!(warnings("nameserver fe80::1%eth0\nnameserver dns.example\n").len(), 2);
     }
 
     proptest! {

@@ -7,7 +7,11 @@ use std::fmt;
 /// Most bytes of a foreign value that a message repeats.
 pub const EXCERPT_BYTES: usize = 64;
 
-/// The first bytes of a value, printable: other bytes appear as escapes, and `...` says that the value goes on.
+/// How an API key begins, in any case of its letters.
+const KEY_MARKS: [&[u8]; 2] = [b"rl-aes1", b"rl-cookie1"];
+
+/// The first bytes of a value, printable: other bytes appear as escapes, and `...` says that the value goes on. Nothing
+/// is shown beyond the beginning of an API key: one that was put in the wrong place is still a secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {
     bytes: [u8; EXCERPT_BYTES],
@@ -18,7 +22,8 @@ pub struct Excerpt {
 impl Excerpt {
     /// Copies at most [`EXCERPT_BYTES`] bytes.
     pub fn new(value: &[u8]) -> Excerpt {
-        let len = value.len().min(EXCERPT_BYTES);
+        let start = &value[..value.len().min(EXCERPT_BYTES)];
+        let len = key_start(start).unwrap_or(start.len());
         let mut bytes = [0; EXCERPT_BYTES];
         bytes[..len].copy_from_slice(&value[..len]);
         Excerpt { bytes, len: len as u8, cut: len < value.len() }
@@ -36,6 +41,15 @@ impl fmt::Debug for Excerpt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{self}\"")
     }
+}
+
+/// Where the secret part of an API key begins.
+fn key_start(text: &[u8]) -> Option<usize> {
+    let end_of = |mark: &&[u8]| {
+        let at = text.windows(mark.len()).position(|part| part.eq_ignore_ascii_case(mark))?;
+        Some(at + mark.len())
+    };
+    KEY_MARKS.iter().filter_map(end_of).min()
 }
 
 /// Splits `name=value` at its first `=`; `None` where there is none.
@@ -82,6 +96,21 @@ mod tests {
     #[test]
     fn control_and_foreign_bytes_are_escaped() {
         assert_eq!(Excerpt::new(b"a\0\n\xff").to_string(), "a\\x00\\n\\xff");
+    }
+
+    #[test]
+    fn keys_end_where_their_secret_begins() {
+        for (value, shown) in [
+            ("rl-aes1qyqsqqq", "rl-aes1..."),
+            ("unit=RL-COOKIE1QQQ", "unit=RL-COOKIE1..."),
+            ("a rl-aes1b rl-cookie1c", "a rl-aes1..."),
+            ("rl-aes", "rl-aes"),
+            ("rl-aes1", "rl-aes1"),
+        ] {
+            assert_eq!(Excerpt::new(value.as_bytes()).to_string(), shown);
+        }
+        let late = format!("{}rl-aes1qyqs", "x".repeat(EXCERPT_BYTES - 7));
+        assert_eq!(Excerpt::new(late.as_bytes()).to_string(), format!("{}...", &late[..EXCERPT_BYTES]));
     }
 
     #[test]
