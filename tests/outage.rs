@@ -1,1 +1,286 @@
 //! Servers that are silent, wrong or gone, and what the failure policy makes of it.
+//!
+//! The unit is long, so that a slow machine changes no decision: a horizon of 600 ms holds two rounds and the listening.
+
+use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Servers};
+use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use std::time::Duration;
+
+/// Both failure policies and the status that each makes of a failure.
+const POLICIES: [(&str, u16); 2] = [("open", 200), ("close", 429)];
+
+const CONFIGURATION: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit={unit};
+        ratelimitly_fail {fail};
+        ratelimitly_zone outage "bucket=outage" rate=1000r/s;
+
+        server {
+            listen 127.0.0.1:{port};
+            location / {
+                ratelimitly zone=outage;
+                empty_gif;
+            }
+        }
+    }
+"#;
+
+/// An nginx whose worker has found the servers.
+async fn warm(dev: &Dev, fail: &str) -> Nginx {
+    warm_with_unit(dev, fail, "200ms").await
+}
+
+async fn warm_with_unit(dev: &Dev, fail: &str, unit: &str) -> Nginx {
+    let nginx = Nginx::builder(CONFIGURATION).dev(dev).set("fail", fail).set("unit", unit).start().await;
+    nginx.admits().await;
+    nginx
+}
+
+async fn set(dev: &Dev, fault: Fault) {
+    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault can be set");
+}
+
+async fn clear(dev: &Dev) {
+    let all = Command::Clear { servers: Servers::All, faults: vec![] };
+    dev.apply(all).await.expect("faults can be cleared");
+}
+
+async fn status(nginx: &Nginx) -> u16 {
+    http::get(nginx.port(), "/").await.status
+}
+
+fn are_one_request(events: &[Event]) -> bool {
+    events.iter().all(|event| event.request_id == events[0].request_id)
+}
+
+/// The lines about admissions that ended in a verdict, those of the warm-up included.
+fn verdicts(nginx: &Nginx) -> usize {
+    nginx.log_lines("ratelimitly: admission verdict=").len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o01_silence_ends_in_one_timeout_after_two_transmissions() {
+    for (fail, expected) in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(&dev, fail).await;
+        set(&dev, Fault::Silent).await;
+
+        assert_eq!(status(&nginx).await, expected, "fail {fail}");
+
+        let requests = dev.requests();
+        assert_eq!(requests.len(), 2, "one send and one replay: {requests:#?}");
+        assert!(are_one_request(&requests));
+        assert_eq!(nginx.log_lines("admission failure=").len(), 1);
+        assert_eq!(nginx.log_lines("admission failure=timeout").len(), 1);
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o02_an_outage_under_fail_close_refuses_without_a_verdict() {
+    outage("close", 429, "429 -").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o03_an_outage_under_fail_open_admits_without_a_verdict() {
+    outage("open", 200, "200 -").await;
+}
+
+async fn outage(fail: &str, expected: u16, logged: &str) {
+    let dev = Dev::start().await;
+    let nginx = warm(&dev, fail).await;
+    assert_eq!(status(&nginx).await, 200);
+
+    set(&dev, Fault::Silent).await;
+    assert_eq!(status(&nginx).await, expected);
+
+    let lines = nginx.await_access_log(2).await;
+    assert!(lines[0].starts_with("200 allow "), "{lines:?}");
+    assert!(lines[1].starts_with(&format!("{logged} ")), "{lines:?}");
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o04_the_same_worker_recovers_with_the_servers() {
+    for (fail, expected) in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(&dev, fail).await;
+        set(&dev, Fault::Silent).await;
+        assert_eq!(status(&nginx).await, expected);
+        let outage = dev.admissions();
+
+        clear(&dev).await;
+        assert_eq!(status(&nginx).await, 200);
+
+        let admissions = dev.admissions();
+        assert_eq!(admissions.len(), outage.len() + 1, "the recovery is a request of its own");
+        assert!(nginx.await_access_log(2).await[1].starts_with("200 allow "));
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o05_an_answer_of_wrong_authentication_is_none() {
+    no_answer(Fault::WrongAuthentication).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o06_a_truncated_answer_is_none() {
+    no_answer(Fault::Truncated { bytes: None }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o07_an_answer_to_another_request_is_none() {
+    no_answer(Fault::WrongRequestId).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o07_an_answer_of_a_foreign_server_is_none() {
+    no_answer(Fault::WrongServerId { id: 4711 }).await;
+}
+
+/// Answers that are dropped: the request runs into its timeout.
+async fn no_answer(fault: Fault) {
+    for (fail, expected) in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(&dev, fail).await;
+        let before = verdicts(&nginx);
+        set(&dev, fault.clone()).await;
+
+        assert_eq!(status(&nginx).await, expected, "fail {fail}");
+
+        assert_eq!(verdicts(&nginx), before, "no result may be logged as valid");
+        assert_eq!(nginx.log_lines("admission failure=timeout").len(), 1);
+        assert!(nginx.await_access_log(1).await[0].starts_with(&format!("{expected} - ")));
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o08_an_answer_without_results_is_no_decision() {
+    wrong_counts(Fault::EmptyResults).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o09_an_answer_that_lacks_a_result_is_no_decision() {
+    wrong_counts(Fault::ShortResults).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o10_an_answer_with_a_result_too_many_is_no_decision() {
+    wrong_counts(Fault::ExtraResults).await;
+}
+
+/// Authentic answers of the wrong counts, whatever they say: neither an allow nor a deny comes of them.
+async fn wrong_counts(fault: Fault) {
+    for (fail, expected) in POLICIES {
+        for entries in [Fault::ForceAllow, Fault::ForceDeny] {
+            let dev = Dev::start().await;
+            let nginx = warm(&dev, fail).await;
+            let before = verdicts(&nginx);
+            set(&dev, entries.clone()).await;
+            set(&dev, fault.clone()).await;
+
+            assert_eq!(status(&nginx).await, expected, "fail {fail}, {entries:?}");
+
+            nginx.await_log_line(r"\[warn\].*another number of results").await;
+            assert_eq!(nginx.log_lines("admission failure=cardinality").len(), 1);
+            assert_eq!(verdicts(&nginx), before);
+            assert!(nginx.await_access_log(1).await[0].starts_with(&format!("{expected} - ")));
+            nginx.finish().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_server_of_wrong_counts_hurts_nobody() {
+    let dev = Dev::start().await;
+    let nginx = warm(&dev, "close").await;
+    let oldest = dev.servers()[0].id;
+    dev.apply(Command::Fault { servers: oldest.into(), fault: Fault::EmptyResults }).await.expect("a fault");
+
+    assert_eq!(status(&nginx).await, 200);
+
+    assert!(nginx.await_access_log(1).await[0].starts_with("200 allow "));
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o13_a_read_event_takes_at_most_64_datagrams() {
+    let source = |file: &str| {
+        let path = ratelimitly_tests::environment::repository().join(file);
+        std::fs::read_to_string(path).expect("the source is there")
+    };
+
+    assert!(source("src/nginx/udp.rs").contains("pub const BATCH: usize = 64;"));
+    assert!(source("src/driver.rs").contains("socket.resume_later()"));
+    let connection = source("src/nginx/connection.rs");
+    assert!(connection.contains("ngx_post_event(read, ptr::addr_of_mut!(ffi::ngx_posted_next_events))"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_killed_and_restarted_within_a_request_answers_its_replay() {
+    let dev = Dev::single().await;
+    let nginx = warm_with_unit(&dev, "close", "600ms").await;
+    set(&dev, Fault::Silent).await;
+    let port = nginx.port();
+    let waiting = tokio::spawn(async move { http::get(port, "/").await.status });
+    dev.await_requests("round 0", |seen| seen.len() == 1).await;
+
+    dev.apply(Command::Down { servers: Servers::All }).await.expect("the server ends");
+    dev.apply(Command::Clear { servers: Servers::All, faults: vec![FaultKind::Silent] })
+        .await
+        .expect("cleared");
+    dev.apply(Command::Up { servers: Servers::All }).await.expect("the server starts again");
+
+    assert_eq!(waiting.await.expect("the client ends"), 200);
+    let requests = dev.requests();
+    assert_eq!(requests.len(), 2);
+    assert!(are_one_request(&requests));
+    assert!(nginx.await_access_log(1).await[0].starts_with("200 allow "));
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_are_gone_are_a_timeout_and_no_transport_error() {
+    for (fail, expected) in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(&dev, fail).await;
+        dev.apply(Command::Down { servers: Servers::All }).await.expect("the servers end");
+
+        assert_eq!(status(&nginx).await, expected);
+        assert_eq!(nginx.log_lines("admission failure=timeout").len(), 1);
+
+        dev.apply(Command::Up { servers: Servers::All }).await.expect("the servers start again");
+        assert_eq!(status(&nginx).await, 200);
+        assert!(nginx.await_access_log(2).await[1].starts_with("200 allow "));
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_error_log_does_not_grow_with_the_requests_of_an_outage() {
+    let dev = Dev::single().await;
+    let nginx = Nginx::builder(CONFIGURATION)
+        .dev(&dev)
+        .set("fail", "close")
+        .set("unit", "20ms")
+        .log_level("info")
+        .start()
+        .await;
+    nginx.admits().await;
+    set(&dev, Fault::EmptyResults).await;
+    let ours = || nginx.log_lines("ratelimitly: ").len();
+    let before = ours();
+
+    for _ in 0..50 {
+        assert_eq!(status(&nginx).await, 429);
+    }
+
+    eventually(Duration::from_secs(5), "the outage is logged", || ours() > before).await;
+    assert!(ours() - before <= 2, "{:#?}", nginx.log_lines("ratelimitly: "));
+    nginx.finish().await;
+}
