@@ -39,6 +39,11 @@ async fn fault(dev: &Dev, fault: Fault) {
     dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault is set");
 }
 
+/// Waits until the server keeps so many answers back.
+async fn held(dev: &Dev, count: usize) {
+    eventually(SOON, format!("{count} answers are held"), || dev.status().held >= count).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn c29_fifty_streams_of_one_connection_get_their_own_verdicts() {
     for fail in ["open", "close"] {
@@ -56,7 +61,7 @@ async fn c29_fifty_streams_of_one_connection_get_their_own_verdicts() {
             let path = if n % 2 == 0 { "/open" } else { "/shut" };
             streams.push(connection.get(&format!("{path}?n={n}")).await.expect("sent"));
         }
-        dev.await_requests("fifty at once", |requests| requests.len() >= 50).await;
+        held(&dev, 50).await;
         dev.apply(Command::Release { servers: Servers::All, order: Order::Reverse })
             .await
             .expect("the answers leave, the youngest first");
@@ -71,6 +76,7 @@ async fn c29_fifty_streams_of_one_connection_get_their_own_verdicts() {
         let mut labels: Vec<u32> = admissions.iter().map(|event| label(event).parse().expect("n")).collect();
         labels.sort_unstable();
         assert_eq!(labels, (0..50).collect::<Vec<_>>());
+        drop(connection);
         nginx.finish().await;
     }
 }
@@ -119,7 +125,7 @@ async fn c30_a_stream_reset_while_waiting_cancels_its_own_admission_only() {
         streams.remove(1).reset();
         assert_eq!(nginx.await_access_log(1).await, ["499 - \"GET /open?n=1 HTTP/2.0\""]);
         // The others go on: each is sent once more.
-        dev.await_requests("two replays", |requests| requests.len() >= 5).await;
+        held(&dev, 5).await;
         let command = Command::Clear { servers: Servers::All, faults: vec![FaultKind::Hold] };
         dev.apply(command).await.expect("the answers leave");
         for stream in streams {
@@ -131,6 +137,7 @@ async fn c30_a_stream_reset_while_waiting_cancels_its_own_admission_only() {
         assert!(replayed.iter().all(|event| label(event) != "1"), "{replayed:#?}");
         let ended = nginx.log_lines("ratelimitly: admission ").len() - warm_up;
         assert_eq!(ended, 2, "the reset stream's admission has no end of its own");
+        drop(connection);
         nginx.finish().await;
     }
 }
@@ -216,6 +223,7 @@ async fn c31_a_body_sent_during_the_wait_arrives_whole() {
         );
         assert_eq!(nginx.await_access_log(1).await, ["200 allow \"POST /upload HTTP/2.0\""]);
         assert_eq!(dev.admissions().len(), 1);
+        drop(connection);
         nginx.finish().await;
     }
 }
@@ -240,6 +248,7 @@ async fn c31_a_denied_body_is_not_waited_for() {
         })
         .await;
         assert!(upstream.seen().is_empty());
+        drop(connection);
         nginx.finish().await;
     }
 }

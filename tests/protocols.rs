@@ -4,9 +4,12 @@
 use bytes::Bytes;
 use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Servers};
 use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, Upstream, eventually_some, http};
+use ratelimitly_tests::{Dev, Nginx, Upstream, eventually, eventually_some, http};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
+
+/// Longest wait for what follows within a moment.
+const SOON: Duration = Duration::from_secs(10);
 
 async fn fault(dev: &Dev, fault: Fault) {
     dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault is set");
@@ -114,6 +117,7 @@ async fn a_denied_body_leaves_its_connection_usable() {
     assert_eq!((denied.status, allowed.status), (429, 200));
     assert_eq!(upstream.seen().len(), 1);
     assert!(upstream.seen()[0].body == megabyte());
+    drop(client);
     nginx.finish().await;
 }
 
@@ -233,7 +237,7 @@ async fn pipelined_requests_are_admitted_and_answered_in_order() {
 
         // Two requests in one segment, two more while the first waits.
         client.send(get("/shut") + &get("/shut")).await.expect("sent");
-        dev.await_requests("the first", |requests| !requests.is_empty()).await;
+        eventually(SOON, "an answer is held", || dev.status().held == 1).await;
         client.send(get("/open") + &get("/free")).await.expect("sent");
         let asked_then = labels(&dev.admissions()).len();
         clear(&dev, FaultKind::Hold).await;

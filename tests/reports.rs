@@ -207,8 +207,8 @@ async fn g15_a_request_of_no_time_is_reported_as_one_millisecond() {
 async fn g16_a_report_that_cannot_be_sent_changes_nothing() {
     let dev = Dev::single().await;
     let id = dev.servers()[0].id;
-    // The kernel refuses to send to the broadcast address without a socket option.
-    let address = Some("255.255.255.255:9".parse().expect("an address"));
+    // The kernel refuses to send to a broadcast address, here the loopback interface's, without a socket option.
+    let address = Some("127.255.255.255:9".parse().expect("an address"));
     dev.apply(Command::Members { remove: vec![id], add: vec![Member { id, address }] })
         .await
         .expect("the zone is changed");
@@ -341,7 +341,7 @@ const REFUSED_EARLIER: &str = r#"
         ratelimitly_policy standard unit=200ms;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
         ratelimitly_tracker shop "service=shop";
-        limit_req_zone $server_name zone=one:64k rate=1r/m;
+        limit_req_zone $server_addr zone=one:64k rate=1r/m;
 
         server {
             listen 127.0.0.1:{port};

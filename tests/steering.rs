@@ -1,8 +1,8 @@
 //! Steering: a server asks for another UDP source port, and the worker changes it when that hurts nobody.
 
-use ratelimitly_devserver::{Command, Fault, FaultKind, Kind, Order, Servers};
+use ratelimitly_devserver::{Command, Config, Fault, FaultKind, Kind, Order, Servers};
 use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, http};
 use std::time::Duration;
 
 /// Longest wait for what follows within a moment.
@@ -36,6 +36,11 @@ const SITE: &str = r#"
     }
 "#;
 
+/// One server, looked up once: a later lookup's sockets would be taken for the worker's own.
+async fn one_server() -> Dev {
+    Dev::with(|config| Config { ttl: Duration::from_secs(300), ..config }.servers(1)).await
+}
+
 async fn start(dev: &Dev) -> Nginx {
     let nginx = Nginx::builder(SITE).dev(dev).start().await;
     nginx.admits().await;
@@ -52,8 +57,12 @@ async fn clear(dev: &Dev, fault: FaultKind) {
     dev.apply(command).await.expect("the fault is cleared");
 }
 
-/// The port of the worker's only UDP socket; `None` while it has two.
-fn port(nginx: &Nginx) -> Option<u16> {
+/// The port of the worker's only UDP socket; waits while there are others.
+async fn port(nginx: &Nginx) -> u16 {
+    eventually_some(SOON, "the worker has one UDP socket", async || only_port(nginx)).await
+}
+
+fn only_port(nginx: &Nginx) -> Option<u16> {
     match nginx.udp_sockets()[..] {
         [socket] => Some(socket.port),
         _ => None,
@@ -61,15 +70,20 @@ fn port(nginx: &Nginx) -> Option<u16> {
 }
 
 /// Waits until the worker's only UDP socket has another port than this one.
-async fn port_leaves(nginx: &Nginx, old: Option<u16>) {
-    let moved = || port(nginx).is_some_and(|port| Some(port) != old);
-    eventually(SOON, format!("the socket leaves port {old:?}"), moved).await;
+async fn port_leaves(nginx: &Nginx, old: u16) {
+    let moved = || only_port(nginx).is_some_and(|port| port != old);
+    eventually(SOON, format!("the socket leaves port {old}"), moved).await;
 }
 
 /// The place in the error log of the first line that matches.
 fn place(nginx: &Nginx, text: &str) -> usize {
     let log = nginx.error_log();
     log.iter().position(|line| line.contains(text)).unwrap_or_else(|| panic!("no line with {text}"))
+}
+
+/// Waits until the server keeps so many answers back.
+async fn held(dev: &Dev, count: usize) {
+    eventually(SOON, format!("{count} answers are held"), || dev.status().held >= count).await;
 }
 
 /// `GET path` on a connection of its own; the response is read later.
@@ -82,10 +96,10 @@ async fn begin(nginx: &Nginx, path: &str) -> Raw {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s01_a_server_gets_the_new_source_port_that_it_asked_for() {
-    let dev = Dev::single().await;
+    let dev = one_server().await;
     let nginx = start(&dev).await;
     let worker = nginx.worker_pid();
-    let old = port(&nginx);
+    let old = port(&nginx).await;
     fault(&dev, Fault::Rebind).await;
 
     let first = http::get(nginx.port(), "/").await;
@@ -96,31 +110,30 @@ async fn s01_a_server_gets_the_new_source_port_that_it_asked_for() {
     assert_eq!((first.status, second.status), (200, 200));
     assert_eq!(nginx.log_lines("ratelimitly: rebind pending").len(), 1);
     let requests = dev.requests();
-    assert_eq!(requests[0].source_port, old.expect("one socket before"));
-    assert_eq!(Some(requests.last().expect("the second request").source_port), port(&nginx));
-    assert_ne!(requests[0].source_port, requests.last().expect("the second request").source_port);
+    let ports: Vec<u16> = requests.iter().map(|request| request.source_port).collect();
+    assert_eq!(ports, [old, port(&nginx).await]);
     assert_eq!(nginx.worker_pid(), worker);
     nginx.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s01_a_server_that_keeps_the_port_changes_nothing() {
-    let dev = Dev::single().await;
+    let dev = one_server().await;
     let nginx = start(&dev).await;
-    let old = port(&nginx);
+    let old = port(&nginx).await;
 
     for _ in 0..5 {
         assert_eq!(http::get(nginx.port(), "/").await.status, 200);
     }
 
-    assert_eq!(port(&nginx), old);
+    assert_eq!(port(&nginx).await, old);
     assert_eq!(nginx.log_lines("rebind|rebound"), [""; 0]);
     nginx.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s02_the_socket_is_replaced_in_a_later_turn_than_the_read_event() {
-    let dev = Dev::single().await;
+    let dev = one_server().await;
     let nginx = start(&dev).await;
     fault(&dev, Fault::Rebind).await;
 
@@ -137,9 +150,9 @@ async fn s02_the_socket_is_replaced_in_a_later_turn_than_the_read_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s03_the_port_changes_before_a_slow_response_ends() {
-    let dev = Dev::single().await;
+    let dev = one_server().await;
     let nginx = start(&dev).await;
-    let old = port(&nginx);
+    let old = port(&nginx).await;
     fault(&dev, Fault::Rebind).await;
 
     let mut client = begin(&nginx, "/slow").await;
@@ -154,7 +167,7 @@ async fn s03_the_port_changes_before_a_slow_response_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s04_a_report_after_the_rebind_leaves_from_the_new_port() {
-    let dev = Dev::single().await;
+    let dev = one_server().await;
     let nginx = start(&dev).await;
     dev.clear_events();
     fault(&dev, Fault::Rebind).await;
@@ -167,37 +180,37 @@ async fn s04_a_report_after_the_rebind_leaves_from_the_new_port() {
     assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), [Kind::Request, Kind::Report]);
     assert!(place(&nginx, "UDP socket rebound") < place(&nginx, "ratelimitly: report "));
     assert_ne!(events[0].source_port, reports[0].source_port);
-    assert_eq!(Some(reports[0].source_port), port(&nginx));
+    assert_eq!(reports[0].source_port, port(&nginx).await);
     nginx.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s05_the_port_stays_while_an_admission_is_in_flight() {
-    let dev = Dev::single().await;
+    let dev = one_server().await;
     let nginx = start(&dev).await;
-    let old = port(&nginx);
+    let old = port(&nginx).await;
     for kind in [Fault::Rebind, Fault::Hold] {
         fault(&dev, kind).await;
     }
     let mut waiting = begin(&nginx, "/?waiting").await;
-    dev.await_requests("the first", |requests| requests.len() == 1).await;
+    held(&dev, 1).await;
     let mut answered = begin(&nginx, "/?answered").await;
-    dev.await_requests("the second", |requests| requests.len() == 2).await;
+    held(&dev, 2).await;
 
     let release = Command::Release { servers: Servers::All, order: Order::List(vec![1]) };
     dev.apply(release).await.expect("the second answer leaves");
     let second = answered.response().await.expect("a response");
     nginx.await_log_line("rebind pending").await;
     let third = begin(&nginx, "/?third").await;
-    dev.await_requests("the third", |requests| requests.len() >= 3).await;
-    assert_eq!(port(&nginx), old, "one admission is still in flight");
+    held(&dev, 2).await;
+    assert_eq!(port(&nginx).await, old, "one admission is still in flight");
     clear(&dev, FaultKind::Hold).await;
     let first = waiting.response().await.expect("a response");
     port_leaves(&nginx, old).await;
 
     assert_eq!((first.status, second.status), (200, 200));
     drop(third);
-    assert!(dev.requests().iter().all(|request| Some(request.source_port) == old), "the old port served all");
+    assert!(dev.requests().iter().all(|request| request.source_port == old), "the old port served all");
     let log = nginx.error_log();
     let lines = |text: &str| log.iter().filter(|line| line.contains(text)).count();
     assert_eq!(lines("rebind pending"), 1);
@@ -227,10 +240,10 @@ const FAILING: &str = r#"
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s06_a_rebind_that_fails_keeps_the_old_socket_and_is_tried_again() {
-    let dev = Dev::single().await;
+    let dev = one_server().await;
     let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind").fault_module().start().await;
     nginx.admits().await;
-    let old = port(&nginx);
+    let old = port(&nginx).await;
     fault(&dev, Fault::Rebind).await;
 
     let first = http::get(nginx.port(), "/").await;
@@ -238,17 +251,17 @@ async fn s06_a_rebind_that_fails_keeps_the_old_socket_and_is_tried_again() {
     let second = http::get(nginx.port(), "/").await;
 
     assert_eq!((first.status, second.status), (200, 200));
-    assert_eq!(port(&nginx), old);
-    assert!(dev.requests().iter().all(|request| Some(request.source_port) == old));
+    assert_eq!(port(&nginx).await, old);
+    assert!(dev.requests().iter().all(|request| request.source_port == old));
     nginx.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s06_a_rebind_that_failed_succeeds_later() {
-    let dev = Dev::single().await;
+    let dev = one_server().await;
     let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind=1").fault_module().start().await;
     nginx.admits().await;
-    let old = port(&nginx);
+    let old = port(&nginx).await;
     fault(&dev, Fault::Rebind).await;
 
     let response = http::get(nginx.port(), "/").await;
