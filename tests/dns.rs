@@ -1,1 +1,242 @@
 //! Discovery through nginx: missing, wrong, silent and changing DNS.
+//!
+//! Rows D18 to D28 are about a pure function and are shown by the tests of `crates/config`.
+
+use ratelimitly_devserver::{Command, Config, DnsFault, Servers};
+use ratelimitly_tests::{Dev, Nginx, eventually_some, http};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+const POLICIES: [(&str, u16); 2] = [("open", 200), ("close", 429)];
+/// Longest recovery; a discovery that failed is repeated after a second.
+const RECOVERY: Duration = Duration::from_secs(10);
+
+const CONFIGURATION: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {nameservers};
+        ratelimitly_policy standard unit=200ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone dns "bucket=dns" rate=1000r/s;
+
+        server {
+            listen 127.0.0.1:{port};
+            location / {
+                ratelimitly zone=dns;
+                empty_gif;
+            }
+        }
+    }
+"#;
+
+async fn start(dev: &Dev, fail: &str) -> Nginx {
+    start_with(dev, fail, &dev.dns_addr().to_string()).await
+}
+
+async fn start_with(dev: &Dev, fail: &str, nameservers: &str) -> Nginx {
+    Nginx::builder(CONFIGURATION).dev(dev).set("fail", fail).set("nameservers", nameservers).start().await
+}
+
+/// Three servers whose DNS has this fault from the beginning.
+async fn with_fault(fault: DnsFault) -> Dev {
+    Dev::with(|config: Config| config.command(Command::Dns { fault })).await
+}
+
+async fn set(dev: &Dev, fault: DnsFault) {
+    dev.apply(Command::Dns { fault }).await.expect("the DNS fault can be set");
+}
+
+async fn clear(dev: &Dev) {
+    dev.apply(Command::ClearDns { faults: vec![] }).await.expect("DNS faults can be cleared");
+}
+
+async fn status(nginx: &Nginx) -> u16 {
+    http::get(nginx.port(), "/").await.status
+}
+
+/// Asks until the worker gets a verdict.
+async fn recovers(nginx: &Nginx) {
+    let worker = nginx.worker_pid();
+    let mut asked = nginx.await_access_log(nginx.access_log().len()).await.len();
+    eventually_some(RECOVERY, "a request is allowed", async || {
+        let status = status(nginx).await;
+        asked += 1;
+        let last = nginx.await_access_log(asked).await.swap_remove(asked - 1);
+        (status == 200 && last.starts_with("200 allow ")).then_some(())
+    })
+    .await;
+    assert_eq!(nginx.worker_pid(), worker, "the same worker recovers");
+}
+
+/// Without a member every request follows the failure policy, and nothing is sent.
+async fn fails(fault: DnsFault) {
+    for (fail, expected) in POLICIES {
+        let dev = with_fault(fault.clone()).await;
+        let nginx = start(&dev, fail).await;
+
+        for _ in 0..3 {
+            assert_eq!(status(&nginx).await, expected, "fail {fail}, {fault:?}");
+        }
+
+        let logged = nginx.await_access_log(3).await;
+        assert!(logged.iter().all(|line| line.starts_with(&format!("{expected} - "))), "{logged:?}");
+        assert_eq!(nginx.await_log_lines("admission failure=discovery", 3).await.len(), 3);
+        assert!(dev.requests().is_empty());
+        nginx.finish().await;
+    }
+}
+
+/// Once DNS is right, the same worker gets verdicts without a reload.
+async fn recovers_from(fault: DnsFault) {
+    for (fail, expected) in POLICIES {
+        let dev = with_fault(fault.clone()).await;
+        let nginx = start(&dev, fail).await;
+        assert_eq!(status(&nginx).await, expected, "fail {fail}, {fault:?}");
+        nginx.await_access_log(1).await;
+
+        clear(&dev).await;
+        recovers(&nginx).await;
+        nginx.finish().await;
+    }
+}
+
+fn unresolvable() -> [DnsFault; 3] {
+    [
+        DnsFault::NoTarget { servers: Servers::All },
+        DnsFault::NoAddress { servers: Servers::All },
+        DnsFault::BadTarget { servers: Servers::All },
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d01_a_missing_srv_record_follows_the_failure_policy() {
+    fails(DnsFault::NoSrv).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d02_an_srv_record_that_appears_is_found() {
+    recovers_from(DnsFault::NoSrv).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d03_targets_that_cannot_be_resolved_follow_the_failure_policy() {
+    for fault in unresolvable() {
+        fails(fault).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d04_targets_that_become_resolvable_are_found() {
+    for fault in unresolvable() {
+        recovers_from(fault).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d05_a_silent_nameserver_follows_the_failure_policy() {
+    fails(DnsFault::Silent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d06_a_nameserver_that_answers_again_is_heard() {
+    recovers_from(DnsFault::Silent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d10_there_is_no_fallback_to_a_name_and_a_port() {
+    let dev = with_fault(DnsFault::NoSrv).await;
+    let nginx = start(&dev, "close").await;
+
+    assert_eq!(status(&nginx).await, 429);
+
+    let counts = dev.dns_counts();
+    assert!(counts.srv > 0);
+    assert_eq!((counts.a, counts.aaaa), (0, 0), "no address of any name is asked for");
+    assert!(dev.requests().is_empty());
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nameserver_that_fails_follows_the_failure_policy() {
+    fails(DnsFault::ServFail).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_target_without_an_address_is_left_out() {
+    let dev = Dev::start().await;
+    let [missing, second, third] = [0, 1, 2].map(|place| dev.servers()[place].id);
+    set(&dev, DnsFault::NoTarget { servers: missing.into() }).await;
+    let nginx = start(&dev, "close").await;
+
+    assert_eq!(status(&nginx).await, 200);
+
+    let mut asked: Vec<u64> = dev.requests().iter().map(|seen| seen.server).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!(asked, [second, third]);
+    nginx
+        .await_log_line(&format!(r"members of .*; skipped: 1 servers without an address: s-{missing}"))
+        .await;
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_truncated_answer_is_asked_for_over_tcp() {
+    let dev = with_fault(DnsFault::Truncate).await;
+    let nginx = start(&dev, "close").await;
+
+    recovers(&nginx).await;
+
+    let counts = dev.dns_counts();
+    assert!(counts.udp > 0 && counts.tcp > 0, "{counts:?}");
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_first_nameserver_is_passed_over() {
+    let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let dev = Dev::start().await;
+    let nameservers = format!("{} {}", silent.local_addr().expect("an address"), dev.dns_addr());
+    let nginx = start_with(&dev, "close", &nameservers).await;
+
+    recovers(&nginx).await;
+
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_that_fails_keeps_the_members() {
+    let dev = Dev::start().await;
+    let nginx = start(&dev, "close").await;
+    assert_eq!(status(&nginx).await, 200);
+
+    set(&dev, DnsFault::NoSrv).await;
+    eventually_some(RECOVERY, "a refresh fails", async || {
+        assert_eq!(status(&nginx).await, 200);
+        (!nginx.log_lines(r"\[warn\].*discovery failed").is_empty()).then_some(())
+    })
+    .await;
+
+    assert_eq!(status(&nginx).await, 200);
+    assert!(nginx.access_log().iter().all(|line| line.starts_with("200 allow ")));
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_discovery_is_repeated_at_most_once_a_second() {
+    let dev = with_fault(DnsFault::NoSrv).await;
+    let nginx = start(&dev, "close").await;
+    let started = Instant::now();
+
+    eventually_some(RECOVERY, "three discoveries", async || {
+        assert_eq!(status(&nginx).await, 429);
+        (dev.dns_counts().srv >= 3).then_some(())
+    })
+    .await;
+
+    assert!(started.elapsed() > Duration::from_millis(1900), "three took {:?}", started.elapsed());
+    let lines = nginx.log_lines(r"\[warn\].*discovery failed");
+    assert_eq!(lines.len(), 1, "a row of failures is logged once a minute: {lines:#?}");
+    nginx.finish().await;
+}
