@@ -141,7 +141,11 @@ impl Driver {
         if self.faults.fires(Fault::Connection) {
             return Err(OpenError::NoFreeSlot);
         }
-        UdpSocket::register(bound, Rc::new(SocketHandler { driver: self.myself.clone() }))
+        let socket = UdpSocket::register(bound, Rc::new(SocketHandler { driver: self.myself.clone() }))?;
+        if self.faults.fires(Fault::Event) {
+            return Err(OpenError::Refused);
+        }
+        Ok(socket)
     }
 
     /// Starts an admission; `context`'s request must be suspended by the caller then.
@@ -192,6 +196,9 @@ impl Driver {
         let more = self.with_core("receiving", |core| {
             let socket = self.socket.borrow();
             let Some(socket) = socket.as_ref() else { return false };
+            if self.faults.fires(Fault::ReceivePanic) {
+                panic!("injected panic while the core takes datagrams in");
+            }
             let more =
                 socket.receive(&mut self.receiver.borrow_mut(), |datagram| core.handle_datagram(datagram));
             core.finish_batch(now);
@@ -234,6 +241,8 @@ impl Driver {
         });
         if result.is_none() {
             self.broken.set(true);
+            // Whoever waits learns of it in this turn, wherever the panic was.
+            self.settle_soon();
         }
         result
     }

@@ -108,7 +108,7 @@ fn start(request: &Request, context: &Context, location: &LocationConf) -> ngx_i
     let started = try_start(request, context, location, main, &mut buffers);
     main.worker.return_buffers(buffers);
     match started {
-        Ok(()) if request.suspend().is_ok() => AGAIN,
+        Ok(()) if !main.faults.fires(Fault::Watch) && request.suspend().is_ok() => AGAIN,
         Ok(()) | Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request),
         Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request),
         Err(cause) => {

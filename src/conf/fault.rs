@@ -8,6 +8,8 @@ pub enum Fault {
     Socket,
     /// Getting nginx's connection for it.
     Connection,
+    /// Registering it with nginx's event method.
+    Event,
     /// Making the resolver.
     Resolver,
     /// Starting discovery's task.
@@ -22,10 +24,14 @@ pub enum Fault {
     Random,
     /// Opening the replacement socket.
     Rebind,
+    /// Watching a waiting request's client for an abort.
+    Watch,
     /// A panic in the phase handler.
     HandlerPanic,
-    /// A panic inside the core.
+    /// A panic inside the core, at its next entry.
     CorePanic,
+    /// A panic inside the core while it takes datagrams in.
+    ReceivePanic,
     /// A panic in a task of discovery.
     TaskPanic,
 }
@@ -57,12 +63,14 @@ mod set {
     use super::Fault;
     use crate::conf::problem::Problem;
 
-    const USAGE: &str = "ratelimitly_fault <name>[=<count>] ... with the names socket, connection, resolver, spawn, \
-                         dns_bind, dns_connect, dns_timer, random, rebind, handler_panic, core_panic, task_panic";
+    const USAGE: &str = "ratelimitly_fault <name>[=<count>] ... with the names socket, connection, event, resolver, \
+                         spawn, dns_bind, dns_connect, dns_timer, random, rebind, watch, handler_panic, core_panic, \
+                         receive_panic, task_panic";
 
     const NAMES: [(&[u8], Fault); COUNT] = [
         (b"socket", Fault::Socket),
         (b"connection", Fault::Connection),
+        (b"event", Fault::Event),
         (b"resolver", Fault::Resolver),
         (b"spawn", Fault::Spawn),
         (b"dns_bind", Fault::DnsBind),
@@ -70,8 +78,10 @@ mod set {
         (b"dns_timer", Fault::DnsTimer),
         (b"random", Fault::Random),
         (b"rebind", Fault::Rebind),
+        (b"watch", Fault::Watch),
         (b"handler_panic", Fault::HandlerPanic),
         (b"core_panic", Fault::CorePanic),
+        (b"receive_panic", Fault::ReceivePanic),
         (b"task_panic", Fault::TaskPanic),
     ];
 
