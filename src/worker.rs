@@ -98,7 +98,7 @@ impl WorkerSlot {
     pub fn retire(&self) {
         self.slot.retired.set(true);
         if let Some(driver) = self.existing() {
-            driver.settle_soon();
+            driver.settle_next();
         }
     }
 }

@@ -45,6 +45,11 @@ impl Driver {
         }
     }
 
+    /// The same for callers outside of the event loop, who are in no turn: the loop is to look at once.
+    pub fn settle_next(&self) {
+        self.settle_event.post();
+    }
+
     pub(super) fn settle(self: &Rc<Self>) {
         if self.settling.replace(true) {
             return;
