@@ -259,8 +259,10 @@ async fn a_panic_while_answers_come_in_hands_every_waiting_request_to_the_failur
         nginx.expect_log(r"\[alert\].*a panic was stopped in receiving");
         let port = nginx.port();
         let clients: Vec<_> = (0..5).map(|_| tokio::spawn(http::get(port, "/"))).collect();
-        dev.await_requests("five requests wait", |seen| seen.iter().filter(|seen| seen.copy == 1).count() == 5)
-            .await;
+        dev.await_requests("five requests wait", |seen| {
+            seen.iter().filter(|seen| seen.copy == 1).count() == 5
+        })
+        .await;
 
         dev.apply(Command::Clear { servers: Servers::All, faults: vec![] }).await.expect("answers leave");
 

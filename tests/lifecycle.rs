@@ -198,7 +198,10 @@ async fn a_discovery_under_way_keeps_no_worker() {
     dev.apply(Command::Dns { fault: DnsFault::Silent }).await.expect("a DNS fault");
     let mut nginx = start(&dev, "", "close").await;
     assert_eq!(http::get(nginx.port(), "/").await.status, 429);
-    assert!(nginx.log_lines("discovery failed").is_empty(), "it goes on for as long as resolver_timeout says");
+    assert!(
+        nginx.log_lines("discovery failed").is_empty(),
+        "it goes on for as long as resolver_timeout says"
+    );
 
     nginx.reload().await;
 
@@ -266,9 +269,11 @@ async fn a_killed_worker_is_replaced() {
     let clients = waiting(&dev, &nginx, 3).await;
 
     nginx.signal(old, Signal::KILL);
-    eventually(PATIENCE, "the master starts another worker", || {
-        matches!(nginx.worker_pids()[..], [worker] if worker != old)
-    })
+    eventually(
+        PATIENCE,
+        "the master starts another worker",
+        || matches!(nginx.worker_pids()[..], [worker] if worker != old),
+    )
     .await;
     nginx.expect_log(r"\[alert\].*exited on signal 9");
     nginx.expect_new_workers();
