@@ -142,6 +142,7 @@ async fn a_client_that_expects_100_gets_it_after_the_allow() {
         assert_eq!((go_on.status, response.status), (100, 200));
         assert_eq!(decided_then, 2, "the warm-up's verdict and this request's came before the 100");
         assert_eq!(&upstream.seen()[0].body[..], b"body");
+        drop(client);
         nginx.finish().await;
     }
 }
