@@ -184,6 +184,7 @@ async fn c23_an_upstreams_failure_gives_no_token_back() {
     }
 }
 
+/// After the early reads nothing but the access log reads the verdict: another reader could refresh it.
 const READ_EARLY: &str = r#"
     http {
         ratelimitly_auth_key {key};
@@ -203,7 +204,6 @@ const READ_EARLY: &str = r#"
             location / {
                 ratelimitly zone=one;
                 add_header X-Before $before always;
-                add_header X-After $ratelimitly_verdict always;
                 empty_gif;
             }
         }
@@ -216,10 +216,9 @@ async fn c39_a_verdict_that_was_read_early_is_logged_as_it_became() {
         let dev = Dev::start().await;
         let nginx = warm(READ_EARLY, &dev, fail).await;
 
-        for verdict in ["allow", "deny"] {
+        for _ in 0..2 {
             let response = http::get(nginx.port(), "/").await;
             assert_eq!(response.header("x-before"), Some("verdict: known:no"));
-            assert_eq!(response.header("x-after"), Some(verdict));
         }
 
         let request = "\"GET / HTTP/1.1\"";
