@@ -1,0 +1,133 @@
+//! The soak behind `ci/soak`: minutes of mixed requests at a steady rate, clients that leave, servers and DNS that fail at
+//! random, a reload every few seconds; then a ledger of what nginx logged against what the development server saw.
+//! One seed decides everything that is random, and every failure prints it. Changes nothing outside its own folder.
+#![forbid(unsafe_code)]
+
+mod chaos;
+mod ledger;
+mod report;
+mod site;
+mod traffic;
+mod watch;
+
+use report::Report;
+use site::Site;
+use std::future::Future;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tokio::task::LocalSet;
+
+/// Between two reloads.
+const RELOAD: Duration = Duration::from_secs(5);
+const USAGE: &str = "usage: ratelimitly-soak [minutes] [--seed <n>] [--rate <requests a second>]";
+
+/// What is asked for on the command line.
+#[derive(Clone, Copy)]
+struct Plan {
+    length: Duration,
+    seed: u64,
+    rate: u32,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let plan = match parse(std::env::args().skip(1)) {
+        Ok(plan) => plan,
+        Err(problem) => {
+            eprintln!("{problem}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    println!("soak: {} s at {} requests/s, --seed {}", plan.length.as_secs(), plan.rate, plan.seed);
+    // A check of the harness fails by a panic; it must not hide the seed.
+    let local = LocalSet::new();
+    let problems = match local.run_until(async move { tokio::task::spawn_local(run(plan)).await }).await {
+        Ok(report) => report.print(),
+        Err(panic) => vec![format!("the soak ended early: {panic}")],
+    };
+    for problem in &problems {
+        println!("FAILED: {problem}");
+    }
+    if problems.is_empty() {
+        println!("soak: passed");
+        return ExitCode::SUCCESS;
+    }
+    println!("soak: FAILED; again with: ci/soak {} --seed {}", minutes(plan.length), plan.seed);
+    ExitCode::FAILURE
+}
+
+fn minutes(length: Duration) -> f64 {
+    length.as_secs_f64() / 60.0
+}
+
+fn parse(arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
+    let mut plan = Plan { length: Duration::from_secs(300), seed: fastrand::u64(..), rate: 60 };
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
+        match argument.as_str() {
+            "--seed" => plan.seed = number(&argument, &value()?)?,
+            "--rate" => plan.rate = number(&argument, &value()?)?,
+            _ => {
+                let minutes: f64 = number("minutes", &argument)?;
+                plan.length = Duration::try_from_secs_f64(minutes * 60.0)
+                    .map_err(|error| format!("minutes {argument}: {error}"))?;
+            }
+        }
+    }
+    match plan.rate {
+        1..=10_000 => Ok(plan),
+        other => Err(format!("--rate {other} is not within 1..10000")),
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{name}: \"{text}\" is no number that fits"))
+}
+
+async fn run(plan: Plan) -> Report {
+    let mut random = fastrand::Rng::with_seed(plan.seed);
+    let mut site = Site::start(random.u64(..)).await;
+    let until = Instant::now() + plan.length;
+
+    let chaos = tokio::spawn(chaos::run(site.dev.clone(), random.fork()));
+    let traffic = tokio::spawn(traffic::run(site.ports(), plan.rate, until, random.fork()));
+    let samples = reload_until(&mut site, until, &mut random).await;
+    chaos.abort();
+    let tally = traffic.await.expect("the clients do not panic");
+    chaos::clear(&site.dev).await;
+
+    let warnings = site.nginx.log_lines(r"ratelimitly: ").len();
+    let (log, events) = (site.nginx.prefix().join("soak.log"), site.events.clone());
+    // The harness's own checks: same workers, nothing held, a last reload, a clean log. They keep the folder.
+    let (log, finished) = site.finish(&log).await;
+    let ledger = ledger::settle(&log, &events);
+    Report { tally, ledger, samples, length: plan.length, finished, warnings }
+}
+
+/// Reloads every few seconds, each with the other or the same failure policy, and looks at the processes before each.
+async fn reload_until(site: &mut Site, until: Instant, random: &mut fastrand::Rng) -> Vec<watch::Sample> {
+    let started = Instant::now();
+    let mut samples = Vec::new();
+    while let Some(next) = Instant::now().checked_add(RELOAD).filter(|next| *next < until) {
+        tokio::time::sleep_until(next.into()).await;
+        samples.push(watch::Sample::take(&site.nginx, started.elapsed()));
+        site.nginx.set("fail", if random.bool() { "open" } else { "close" });
+        site.nginx.reload().await;
+    }
+    tokio::time::sleep_until(until.into()).await;
+    samples
+}
+
+/// What a panic said.
+pub(crate) fn said(panic: Box<dyn std::any::Any + Send>) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
+/// Runs a check of the harness and gives its panic's text.
+pub(crate) async fn checked(check: impl Future<Output = ()> + 'static) -> Result<(), String> {
+    tokio::task::spawn_local(check)
+        .await
+        .map_err(|error| error.try_into_panic().map(said).unwrap_or_default())
+}

@@ -1,0 +1,64 @@
+//! What the soak prints at its end, and which of it is a failure. Called by `main.rs`.
+
+use crate::ledger::Ledger;
+use crate::traffic::Tally;
+use crate::watch::{Sample, trends};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Everything that a run has to tell.
+pub(crate) struct Report {
+    pub tally: Tally,
+    pub ledger: Ledger,
+    pub samples: Vec<Sample>,
+    pub length: Duration,
+    /// What the harness's checks at the end said.
+    pub finished: Result<(), String>,
+    /// Lines of the module in the error log.
+    pub warnings: usize,
+}
+
+impl Report {
+    /// Prints the figures and gives the problems.
+    pub fn print(self) -> Vec<String> {
+        let Report { tally, ledger, samples, .. } = &self;
+        let statuses = tally.statuses.iter().fold(String::new(), |mut text, (status, count)| {
+            let _ = write!(text, " {status}: {count}");
+            text
+        });
+        let answered: u64 = tally.statuses.values().sum();
+        println!("clients:  {answered} answered ({} asked over HTTP/2),{statuses}", tally.over_h2);
+        println!("          {} left early, {} ended by a reload", tally.left, tally.ended);
+        println!("reloads:  {}; lines of the module in the error log: {}", samples.len(), self.warnings);
+        println!("ledger:   lines {:?}", ledger.lines);
+        println!(
+            "          {} admissions in {} datagrams, {} without a verdict; {} reports",
+            ledger.admissions, ledger.datagrams, ledger.asked_without_verdict, ledger.reports
+        );
+        println!("          {} lines or admissions that do not agree", ledger.problem_count);
+        self.problems()
+    }
+
+    fn problems(self) -> Vec<String> {
+        let mut problems = self.ledger.problems;
+        problems.extend(self.tally.lost.into_iter().map(|what| format!("no answer: {what}")));
+        if let Err(check) = self.finished {
+            problems.push(format!("a check at the end: {check}"));
+        }
+        match trends(&self.samples) {
+            Some(trends) => {
+                for trend in trends {
+                    println!(
+                        "flat:     {:<18} {:>7} after a minute, {:>7} at the end",
+                        trend.name, trend.early, trend.late
+                    );
+                    if !trend.flat {
+                        problems.push(format!("grows: {trend:?}"));
+                    }
+                }
+            }
+            None => println!("flat:     not looked at, {} s are too short", self.length.as_secs()),
+        }
+        problems
+    }
+}

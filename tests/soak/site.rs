@@ -1,0 +1,153 @@
+//! What the soak runs against: one nginx with a location for each way through the module, and the development server.
+//! Made and ended by `main.rs`.
+
+use crate::checked;
+use ratelimitly_tests::{Dev, Nginx};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// `$request_id` as the label joins a line of the access log with the server's events.
+const CONFIGURATION: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=200ms;
+        ratelimitly_fail {fail};
+        resolver_timeout 2s;
+        ratelimitly_zone plenty "bucket=soak:plenty" rate=100000r/s;
+        ratelimitly_zone client "bucket=soak:$arg_client" rate=2r/s;
+        ratelimitly_zone scarce "bucket=soak:scarce" rate=3r/s;
+        ratelimitly_group both zone=plenty zone=client;
+        ratelimitly_tracker backend "service=soak" ttl=2s min_sample_threshold=1;
+        ratelimitly_guard quick tracker=backend threshold=2ms;
+
+        log_format soak '$request_id $status $ratelimitly_verdict "$request"';
+        client_max_body_size 4m;
+        server {
+            listen 127.0.0.1:{port};
+            listen 127.0.0.1:{port_h2}{http2};
+            access_log {prefix}/soak.log soak;
+            ratelimitly_label $request_id;
+            root {prefix}/html;
+
+            location = /plenty { ratelimitly zone=plenty; empty_gif; }
+            location = /group { ratelimitly group=both; empty_gif; }
+            location = /scarce { ratelimitly zone=scarce; error_page 429 /refused.html; empty_gif; }
+            location = /named { ratelimitly zone=scarce; error_page 429 = @refused; empty_gif; }
+            location @refused { ratelimitly zone=plenty; return 429 "named\n"; }
+            location = /guarded {
+                ratelimitly zone=plenty guard=quick;
+                ratelimitly_report backend;
+                proxy_pass http://127.0.0.1:{port_upstream};
+            }
+            location = /upload { ratelimitly zone=plenty; proxy_pass http://127.0.0.1:{port_upstream}; }
+            location = /unbuffered {
+                ratelimitly zone=client;
+                proxy_request_buffering off;
+                proxy_pass http://127.0.0.1:{port_upstream};
+            }
+            location /index/ { ratelimitly zone=plenty; index __page; }
+            location = /tried { ratelimitly zone=plenty; try_files /nothing /also/nothing @tried; }
+            location @tried { ratelimitly zone=scarce; proxy_pass http://127.0.0.1:{port_upstream}; }
+            location = /asked { ratelimitly zone=plenty; auth_request /permission; empty_gif; }
+            location = /permission { internal; ratelimitly zone=scarce; proxy_pass http://127.0.0.1:{port_upstream}; }
+            location = /mirrored { ratelimitly zone=plenty; mirror /copy; empty_gif; }
+            location = /copy { internal; proxy_pass http://127.0.0.1:{port_upstream}; }
+            location = /included { ratelimitly zone=plenty; ssi on; ssi_types *; try_files /ssi.html =404; }
+            location = /free { empty_gif; }
+            location = /reported { ratelimitly_report backend; empty_gif; }
+        }
+        server {
+            listen 127.0.0.1:{port_upstream};
+            access_log off;
+            location / { return 200 "upstream\n"; }
+        }
+    }
+"#;
+
+/// The paths of the configuration and how often each is asked for.
+pub(crate) const PATHS: [(&str, u32); 15] = [
+    ("/plenty", 20),
+    ("/group", 12),
+    ("/scarce", 10),
+    ("/named", 6),
+    ("/guarded", 10),
+    ("/upload", 8),
+    ("/unbuffered", 6),
+    ("/index/", 6),
+    ("/tried", 6),
+    ("/asked", 6),
+    ("/mirrored", 4),
+    ("/included", 4),
+    ("/free", 3),
+    ("/reported", 3),
+    ("/nowhere", 1),
+];
+
+/// A running nginx and its servers.
+pub(crate) struct Site {
+    pub nginx: Nginx,
+    pub dev: Dev,
+    /// The development server's events, one JSON line each.
+    pub events: PathBuf,
+    folder: TempDir,
+}
+
+/// Where the clients connect.
+#[derive(Clone, Copy)]
+pub(crate) struct Ports {
+    pub h1: u16,
+    pub h2: u16,
+}
+
+impl Site {
+    pub async fn start(seed: u64) -> Site {
+        let folder = tempfile::Builder::new().prefix("ratelimitly-soak-").tempdir().expect("a folder");
+        let events = folder.path().join("events");
+        let dev = Dev::with(|mut config| {
+            config.seed = seed;
+            config.events = Some(events.clone());
+            // An hour's events would fill the memory; the ledger reads the file.
+            config.record = false;
+            config
+        })
+        .await;
+        let nginx =
+            Nginx::builder(CONFIGURATION).dev(&dev).set("fail", "open").log_level("notice").start().await;
+        write_pages(nginx.prefix());
+        nginx.admits().await;
+        Site { nginx, dev, events, folder }
+    }
+
+    pub fn ports(&self) -> Ports {
+        Ports { h1: self.nginx.port(), h2: self.nginx.named_port("port_h2") }
+    }
+
+    /// Runs the harness's checks, whose end removes nginx's folder: the access log is moved out of it and the file's new
+    /// place returned.
+    pub async fn finish(self, log: &Path) -> (Kept, Result<(), String>) {
+        let kept = self.folder.path().join("access.log");
+        let linked = std::fs::hard_link(log, &kept);
+        let finished = checked(self.nginx.finish()).await;
+        let finished =
+            linked.map_err(|error| format!("the access log cannot be kept: {error}")).and(finished);
+        (Kept { log: kept, _folder: self.folder }, finished)
+    }
+}
+
+/// The access log after nginx is gone; removed when this is dropped.
+pub(crate) struct Kept {
+    pub log: PathBuf,
+    _folder: TempDir,
+}
+
+fn write_pages(prefix: &Path) {
+    let write = |name: &str, text: &str| {
+        std::fs::write(prefix.join("html").join(name), text).expect("a page can be written");
+    };
+    std::fs::create_dir_all(prefix.join("html/index")).expect("a folder");
+    write("index/__page", "index\n");
+    write("refused.html", "refused\n");
+    write("ssi.html", "<!--#include virtual=\"/plenty\" -->\n<!--#include virtual=\"/index/\" -->\n");
+}
