@@ -7,6 +7,9 @@ out=$root/target
 pinned=1.28.3
 module_name=ngx_http_ratelimitly_module.so
 
+# rustup installs below the home folder, which a shell that is no login shell may not have on its path.
+command -v cargo >/dev/null || PATH=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH
+
 say() { printf '%s\n' "$*" >&2; }
 
 die() {
