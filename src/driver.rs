@@ -19,7 +19,7 @@ use crate::nginx::connection::{OpenError, Ready};
 use crate::nginx::log::Level;
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::Timer;
-use crate::nginx::udp::{BATCH, Bound, Receiver, Sender, UdpSocket};
+use crate::nginx::udp::{BATCH, Bound, Received, Receiver, Sender, UdpSocket};
 use crate::worker::Slot;
 use notes::Notes;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
@@ -193,20 +193,22 @@ impl Driver {
     /// Takes in what the socket has, up to one batch, and lets the decided requests go on in this turn.
     fn receive(self: &Rc<Self>) {
         let now = clock::monotonic();
-        let more = self.with_core("receiving", |core| {
+        let received = self.with_core("receiving", |core| {
             let socket = self.socket.borrow();
-            let Some(socket) = socket.as_ref() else { return false };
+            let Some(socket) = socket.as_ref() else { return Received::default() };
             if self.faults.fires(Fault::ReceivePanic) {
                 panic!("injected panic while the core takes datagrams in");
             }
-            let more =
+            let received =
                 socket.receive(&mut self.receiver.borrow_mut(), |datagram| core.handle_datagram(datagram));
             core.finish_batch(now);
-            more
+            received
         });
+        let received = received.unwrap_or_default();
+        self.notes.dropped(received.dropped);
         self.note_rebind_pending();
         if let Some(socket) = self.socket.borrow().as_ref() {
-            if more == Some(true) {
+            if received.more {
                 socket.resume_later();
             } else if let Err(error) = socket.arm() {
                 self.notes.socket_trouble(&error);

@@ -16,6 +16,8 @@ pub(super) struct Notes {
     send_errors: RefCell<Paced>,
     discovery: RefCell<Paced>,
     socket: RefCell<Paced>,
+    drops: RefCell<Paced>,
+    dropped: Cell<u64>,
 }
 
 impl Notes {
@@ -26,6 +28,8 @@ impl Notes {
             send_errors: RefCell::default(),
             discovery: RefCell::default(),
             socket: RefCell::default(),
+            drops: RefCell::default(),
+            dropped: Cell::default(),
         }
     }
 
@@ -56,6 +60,21 @@ impl Notes {
     /// The next failure is the first of its row again.
     pub(super) fn discovery_succeeded(&self) {
         self.discovery.borrow_mut().reset();
+    }
+
+    /// Datagrams that the kernel has dropped since it last told.
+    pub(super) fn dropped(&self, count: u32) {
+        if count > 0 {
+            self.dropped.set(self.dropped.get() + u64::from(count));
+            warn(
+                &self.drops,
+                format_args!(
+                    "the kernel dropped datagrams before this worker read them, {} so far; raise net.core.rmem_max, or \
+                     use more workers",
+                    self.dropped.get()
+                ),
+            );
+        }
     }
 
     pub(super) fn socket_trouble(&self, error: &OpenError) {

@@ -3,7 +3,7 @@
 //! Called by the driver. It never blocks, knows no protocol, and decides nothing about what a failed send means.
 
 use crate::nginx::connection::{Connection, OpenError, Ready};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -56,8 +56,9 @@ impl Bound {
         if family == Family::Dual {
             set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
         }
-        // A smaller queue is no reason to go without a socket.
+        // Neither a smaller queue nor silence about what overflows it is a reason to go without a socket.
         let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_QUEUE);
+        let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
         let name = RawAddress::new(address);
         // SAFETY: the address is read during the call only.
         if unsafe { libc::bind(fd.as_raw_fd(), name.as_ptr(), name.len) } == -1 {
@@ -78,6 +79,17 @@ fn set_option(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc
 pub struct UdpSocket {
     connection: Connection,
     family: Family,
+    /// Datagrams that the kernel had dropped when a receive last told.
+    dropped: Cell<u32>,
+}
+
+/// What a receive has to say beside the datagrams.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Received {
+    /// The budget is used up and there may be more.
+    pub more: bool,
+    /// Datagrams for this socket that the kernel has dropped since it last told, mostly because the queue was full.
+    pub dropped: u32,
 }
 
 impl UdpSocket {
@@ -85,7 +97,7 @@ impl UdpSocket {
     pub fn register(bound: Bound, handler: Rc<dyn Ready>) -> Result<UdpSocket, OpenError> {
         let connection = Connection::open(bound.fd, handler)?;
         connection.arm_read()?;
-        Ok(UdpSocket { connection, family: bound.family })
+        Ok(UdpSocket { connection, family: bound.family, dropped: Cell::new(0) })
     }
 
     /// The local port.
@@ -145,9 +157,11 @@ impl UdpSocket {
         }
     }
 
-    /// Takes in at most [`BATCH`] datagrams and hands each to `each`. `true`: the budget is used up and there may be more.
-    pub fn receive(&self, receiver: &mut Receiver, each: impl FnMut(&mut [u8])) -> bool {
-        receiver.receive(self.connection.fd().as_raw_fd(), each)
+    /// Takes in at most [`BATCH`] datagrams and hands each to `each`.
+    pub fn receive(&self, receiver: &mut Receiver, each: impl FnMut(&mut [u8])) -> Received {
+        let more = receiver.receive(self.connection.fd().as_raw_fd(), each);
+        let dropped = receiver.dropped().map_or(0, |count| count.wrapping_sub(self.dropped.replace(count)));
+        Received { more, dropped }
     }
 }
 
@@ -276,6 +290,16 @@ pub struct Receiver {
     /// Each points into `buffers`, and each of `messages` to one of these.
     _parts: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
+    /// What the kernel adds to a batch's first datagram; the first header points to it.
+    control: Box<UnsafeCell<DropControl>>,
+}
+
+/// The control message of SO_RXQ_OVFL: a count since the socket was opened. It comes with the first drop, not before.
+#[repr(C)]
+struct DropControl {
+    header: libc::cmsghdr,
+    dropped: u32,
+    _padding: u32,
 }
 
 impl Receiver {
@@ -286,7 +310,9 @@ impl Receiver {
             .iter()
             .map(|buffer| libc::iovec { iov_base: buffer.get().cast(), iov_len: DATAGRAM_MAX })
             .collect();
-        let messages = parts
+        // SAFETY: a control message is plain C data for which zeroes are a value.
+        let control = Box::new(UnsafeCell::new(unsafe { std::mem::zeroed::<DropControl>() }));
+        let mut messages: Box<[libc::mmsghdr]> = parts
             .iter_mut()
             .map(|part| {
                 // SAFETY: mmsghdr is plain C data for which zeroes are a value.
@@ -296,12 +322,27 @@ impl Receiver {
                 message
             })
             .collect();
-        Receiver { buffers, _parts: parts, messages }
+        messages[0].msg_hdr.msg_control = control.get().cast();
+        Receiver { buffers, _parts: parts, messages, control }
+    }
+
+    /// The kernel's count of dropped datagrams, if it came with the last batch.
+    fn dropped(&self) -> Option<u32> {
+        if self.messages[0].msg_hdr.msg_controllen < size_of::<libc::cmsghdr>() + size_of::<u32>() {
+            return None;
+        }
+        // SAFETY: the kernel has written a whole control message there, and writes again only in the next receive.
+        let control = unsafe { &*self.control.get() };
+        let is_count = control.header.cmsg_level == libc::SOL_SOCKET
+            && control.header.cmsg_type == libc::SO_RXQ_OVFL;
+        is_count.then_some(control.dropped)
     }
 
     fn receive(&mut self, fd: libc::c_int, mut each: impl FnMut(&mut [u8])) -> bool {
-        // SAFETY: every header points to a part and through it to a buffer, all on the heap and owned by `self`; the
-        // kernel writes into the buffers and the headers' own fields during the call only.
+        // The kernel has put what it used in its place.
+        self.messages[0].msg_hdr.msg_controllen = size_of::<DropControl>();
+        // SAFETY: every header points to a part and through it to a buffer, the first one to the control message too, all
+        // on the heap and owned by `self`; the kernel writes into these and the headers' own fields during the call only.
         let received = unsafe {
             libc::recvmmsg(
                 fd,
@@ -312,6 +353,7 @@ impl Receiver {
             )
         };
         let Ok(received) = usize::try_from(received) else {
+            self.messages[0].msg_hdr.msg_controllen = 0;
             // Interrupted or a pending error of the socket, which the call has taken off: look once more next turn.
             return io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock;
         };
