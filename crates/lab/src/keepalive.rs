@@ -1,0 +1,246 @@
+//! `ci/lab keepalive`: waves of requests that reach an application just when it closes idle connections, what nginx makes
+//! of that, and that each request still has one admission and one report. Fails if that does not hold.
+
+mod app;
+
+use crate::dev::Dev;
+use crate::error::{Error, io};
+use crate::nginx::Nginx;
+use app::{App, Idle};
+use bytes::Bytes;
+use clap::Args;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use ratelimitly_devserver::Kind;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+const CONF: &str = r#"load_module {module};
+worker_processes 1;
+pid {prefix}/nginx.pid;
+error_log {prefix}/error.log error;
+events { worker_connections 1024; }
+http {
+    log_format lab '$request_method $status "$upstream_status" $ratelimitly_verdict';
+    access_log {prefix}/access.log lab;
+    ratelimitly_auth_key {key};
+    ratelimitly_dns_srv {zone};
+    ratelimitly_dns_resolver {dns};
+    ratelimitly_zone all "bucket=all" rate=100000r/s;
+    ratelimitly_tracker app "service=app";
+    upstream app {
+        server {app};
+        keepalive 64;
+        {keepalive_timeout}
+    }
+    server {
+        listen 127.0.0.1:{port};
+        location = /warm {
+            access_log off;
+            add_header X-Verdict $ratelimitly_verdict always;
+            ratelimitly zone=all;
+            empty_gif;
+        }
+        location / {
+            ratelimitly zone=all;
+            ratelimitly_report app;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_next_upstream error timeout {next};
+            proxy_pass http://app;
+        }
+    }
+}
+"#;
+
+/// The application's idle time; the waves are released around it.
+const IDLE: Duration = Duration::from_secs(1);
+/// The width of a wave, half of it before and half after the idle time.
+const WIDTH: Duration = Duration::from_millis(100);
+/// Longest wait for what is still under way at the end.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// What the experiment is run with.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Waves of each case.
+    #[arg(long, default_value_t = 12)]
+    waves: u32,
+    /// Requests of a wave, half of them GET and half POST.
+    #[arg(long, default_value_t = 30)]
+    requests: u32,
+}
+
+/// One way to set nginx and the application up.
+struct Case {
+    title: &'static str,
+    late: Duration,
+    keepalive_timeout: &'static str,
+    next: &'static str,
+    /// Whether no request may fail.
+    safe: bool,
+}
+
+const BUSY: Duration = Duration::from_millis(5);
+const CASES: [Case; 4] = [
+    Case {
+        title: "the application closes first",
+        late: Duration::ZERO,
+        keepalive_timeout: "",
+        next: "",
+        safe: false,
+    },
+    Case {
+        title: "the same, its loop busy for 5 ms",
+        late: BUSY,
+        keepalive_timeout: "",
+        next: "",
+        safe: false,
+    },
+    Case {
+        title: "the same, non_idempotent retried",
+        late: BUSY,
+        keepalive_timeout: "",
+        next: "non_idempotent",
+        safe: false,
+    },
+    Case {
+        title: "nginx closes first, after 500 ms",
+        late: BUSY,
+        keepalive_timeout: "keepalive_timeout 500ms;",
+        next: "",
+        safe: true,
+    },
+];
+
+/// What a case came to.
+struct Outcome {
+    requests: usize,
+    lines: Vec<String>,
+    admissions: usize,
+    reports: usize,
+    worked: usize,
+}
+
+/// Runs every case, side by side, and prints the table.
+///
+/// # Errors
+/// A case cannot be run.
+pub async fn run(options: Options) -> Result<ExitCode, Error> {
+    let mut running = JoinSet::new();
+    for (place, case) in CASES.iter().enumerate() {
+        let (waves, requests) = (options.waves, options.requests);
+        running.spawn(async move { case.run(waves, requests).await.map(|outcome| (place, outcome)) });
+    }
+    let mut outcomes = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        outcomes.push(ended.map_err(|error| io("a case")(error.into()))??);
+    }
+    outcomes.sort_by_key(|(place, _)| *place);
+    println!(
+        "| case | requests | GET retried unseen | POST retried | 502 to the client | failed with a verdict | admissions | reports | worked on | |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---|");
+    let mut all = true;
+    for (place, outcome) in outcomes {
+        all &= outcome.print(&CASES[place]);
+    }
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Case {
+    async fn run(&self, waves: u32, requests: u32) -> Result<Outcome, Error> {
+        let app = App::start(Idle { after: IDLE, late: self.late }).await?;
+        let dev = Dev::start(true).await?;
+        let text = dev.fill(CONF).replace("{app}", &app.address().to_string());
+        let text = text.replace("{keepalive_timeout}", self.keepalive_timeout).replace("{next}", self.next);
+        let nginx = Nginx::start(&text).await?;
+        crate::client::warm(nginx.port(), "/warm", &nginx).await?;
+        let asked = dev.count(Kind::Request);
+        let mut last = None;
+        for _ in 0..waves {
+            last = Some(release(nginx.port(), requests, last).await);
+        }
+        let requests = (waves * requests) as usize;
+        let started = Instant::now();
+        while dev.count(Kind::Report) < requests && started.elapsed() < SETTLING {
+            sleep(Duration::from_millis(20)).await; // then looked at again
+        }
+        Ok(Outcome {
+            requests,
+            lines: nginx.read("access.log")?.lines().map(str::to_owned).collect(),
+            admissions: dev.count(Kind::Request) - asked,
+            reports: dev.count(Kind::Report),
+            worked: app.worked(),
+        })
+    }
+}
+
+/// One wave: every client connects early and sends at its own moment, evenly over the width. The application answers them
+/// all at the same moment, so that every connection's idle time begins together. Gives that moment.
+async fn release(port: u16, requests: u32, last: Option<Instant>) -> Instant {
+    let soon = Duration::from_millis(50);
+    let first = last.map_or(Instant::now() + soon, |last| last + IDLE - WIDTH / 2);
+    let answered = first + WIDTH + soon;
+    let until = unix_ms(answered);
+    let mut clients = JoinSet::new();
+    for number in 0..requests {
+        let at = first + WIDTH * number / requests;
+        let method = if number % 2 == 0 { "GET" } else { "POST" };
+        // nginx's log tells what became of it.
+        clients.spawn(async move { drop(send(port, method, at, until).await) });
+    }
+    clients.join_all().await;
+    answered
+}
+
+fn unix_ms(moment: Instant) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now + moment.saturating_duration_since(Instant::now())).as_millis() as u64
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+async fn send(port: u16, method: &str, at: Instant, until: u64) -> Result<(), Failure> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.set_nodelay(true)?;
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let body = if method == "POST" { "order" } else { "" };
+    let request = http::Request::builder().method(method).uri("/").header("host", "lab");
+    let request = request.header("connection", "close").header("x-until", until);
+    let request = request.body(Full::new(Bytes::from_static(body.as_bytes())))?;
+    sleep_until(at).await;
+    sender.send_request(request).await?.into_body().collect().await?;
+    Ok(())
+}
+
+impl Outcome {
+    /// Prints its row and tells whether it is as it should be.
+    fn print(&self, case: &Case) -> bool {
+        let count = |part: &dyn Fn(&str) -> bool| self.lines.iter().filter(|line| part(line)).count();
+        let retried = |method: &str| count(&|line| line.starts_with(method) && line.contains("\"502, "));
+        let failed = count(&|line| line.contains(" 502 \""));
+        let allowed = count(&|line| line.contains(" 502 \"") && line.ends_with(" allow"));
+        let (get, post) = (retried("GET"), retried("POST"));
+        let once = self.admissions == self.requests && self.reports == self.requests;
+        let held = once
+            && self.lines.len() == self.requests
+            && allowed == failed
+            && (!case.safe || failed + get + post == 0);
+        println!(
+            "| {} | {} | {get} | {post} | {failed} | {allowed} | {} | {} | {} | {} |",
+            case.title,
+            self.requests,
+            self.admissions,
+            self.reports,
+            self.worked,
+            if held { "as it should be" } else { "**WRONG**" },
+        );
+        held
+    }
+}

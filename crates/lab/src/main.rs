@@ -1,0 +1,42 @@
+//! The lab behind `ci/lab`: experiments with a real nginx, the real module, the development server and real sockets, whose
+//! figures are shown in docs/overload.md. It takes nginx and the module from `RATELIMITLY_NGINX` and
+//! `RATELIMITLY_MODULE`, which `ci/lab` sets. Never used by the module.
+#![forbid(unsafe_code)]
+
+mod client;
+mod dev;
+mod error;
+mod keepalive;
+mod nginx;
+mod overload;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Experiments that show how the module behaves in trouble.
+#[derive(Parser, Debug)]
+#[command(name = "ci/lab")]
+struct Arguments {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Subcommand, Debug)]
+enum Experiment {
+    /// An application that falls behind, with and without remedies.
+    Overload(overload::Options),
+    /// An application that closes idle connections while nginx uses them.
+    Keepalive(keepalive::Options),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match Arguments::parse().experiment {
+        Experiment::Overload(options) => overload::run(options).await,
+        Experiment::Keepalive(options) => keepalive::run(options).await,
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("ci/lab: {error}");
+        ExitCode::FAILURE
+    })
+}

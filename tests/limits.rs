@@ -1,0 +1,258 @@
+//! Beside nginx's own limiters: of six clients that are released together, exactly those that `limit_req` and `limit_conn`
+//! let through reach the development server, each once, the delayed ones when they go on. What a single refused or
+//! delayed request does is in `routing/limits.rs`.
+
+use ratelimitly_devserver::{Command, Fault, FaultKind, Servers};
+use ratelimitly_tests::http::{Client, Response};
+use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, http};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+/// What holds under both failure policies is tried under both.
+const POLICIES: [&str; 2] = ["open", "close"];
+const CLIENTS: usize = 6;
+
+/// Rates are low where nothing has to recover, so that a slow machine lets nobody else in.
+const LIMIT_REQ: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=200ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone all "bucket=all" rate=1000r/s;
+        limit_req_zone $uri zone=one_a_second:1m rate=1r/s;
+        limit_req_zone $uri zone=rare:1m rate=1r/m;
+        limit_req_status 429;
+
+        server {
+            listen 127.0.0.1:{port};
+            ratelimitly zone=all;
+            add_header X-Limit $limit_req_status always;
+            location / {
+                {limit}
+                empty_gif;
+            }
+        }
+    }
+"#;
+
+const LIMIT_CONN: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy single_round unit=1900ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone all "bucket=all" rate=1000r/s;
+        limit_conn_zone $server_addr zone=together:1m;
+        limit_conn_status 429;
+
+        server {
+            listen 127.0.0.1:{port};
+            location / {
+                limit_conn together 2;
+                {limit}
+                ratelimitly zone=all;
+                empty_gif;
+            }
+        }
+    }
+"#;
+
+async fn warm(text: &str, dev: &Dev, fail: &str, limit: &str) -> Nginx {
+    let nginx = Nginx::builder(text).dev(dev).set("fail", fail).set("limit", limit).start().await;
+    nginx.admits().await;
+    nginx
+}
+
+/// Six clients with a connection each, whose requests leave at the same moment.
+async fn together(port: u16) -> JoinSet<Response> {
+    let barrier = Arc::new(Barrier::new(CLIENTS));
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let barrier = Arc::clone(&barrier);
+        let mut client = Client::connect(port).await.expect("nginx takes the connection");
+        clients.spawn(async move {
+            barrier.wait().await;
+            client.get("/").await.expect("a response")
+        });
+    }
+    clients
+}
+
+fn count(responses: &[Response], status: u16, limit: &str) -> usize {
+    let fits = |response: &&Response| response.status == status && response.header("x-limit") == Some(limit);
+    responses.iter().filter(fits).count()
+}
+
+/// Waits until everything that the worker has sent so far has arrived, and counts the test's admissions.
+async fn admissions(dev: &Dev, nginx: &Nginx) -> usize {
+    nginx.admits().await;
+    dev.admissions().len()
+}
+
+/// Statuses and verdicts of the access log, sorted.
+async fn outcomes(nginx: &Nginx, count: usize) -> Vec<String> {
+    let lines = nginx.await_access_log(count).await;
+    let outcome = |line: String| line.split(" \"").next().unwrap_or_default().to_owned();
+    let mut outcomes: Vec<String> = lines.into_iter().map(outcome).collect();
+    outcomes.sort_unstable();
+    outcomes
+}
+
+fn three_and_three() -> Vec<&'static str> {
+    [["200 allow"; 3], ["429 -"; 3]].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_lets_three_reach_the_server_two_of_them_later() {
+    for fail in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=one_a_second burst=2;").await;
+
+        let responses = together(nginx.port()).await.join_all().await;
+
+        assert_eq!(count(&responses, 200, "PASSED"), 1);
+        assert_eq!(count(&responses, 200, "DELAYED"), 2);
+        assert_eq!(count(&responses, 429, "REJECTED"), 3);
+        assert_eq!(outcomes(&nginx, CLIENTS).await, three_and_three());
+        assert_eq!(admissions(&dev, &nginx).await, 3);
+        let asked: Vec<u64> = dev.admissions().iter().map(|event| event.time_ms).collect();
+        let apart = |pair: &[u64]| pair[1] - pair[0];
+        assert!(asked.windows(2).map(apart).all(|ms| ms > 500), "asked when they go on: {asked:?}");
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_without_delay_lets_three_reach_the_server_at_once() {
+    for fail in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=rare burst=2 nodelay;").await;
+
+        let responses = together(nginx.port()).await.join_all().await;
+
+        assert_eq!(count(&responses, 200, "PASSED"), 3);
+        assert_eq!(count(&responses, 429, "REJECTED"), 3);
+        assert_eq!(outcomes(&nginx, CLIENTS).await, three_and_three());
+        assert_eq!(admissions(&dev, &nginx).await, 3);
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_with_some_delay_lets_three_reach_the_server_one_of_them_later() {
+    for fail in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=one_a_second burst=2 delay=1;").await;
+
+        let responses = together(nginx.port()).await.join_all().await;
+
+        assert_eq!(count(&responses, 200, "PASSED"), 2);
+        assert_eq!(count(&responses, 200, "DELAYED"), 1);
+        assert_eq!(count(&responses, 429, "REJECTED"), 3);
+        assert_eq!(admissions(&dev, &nginx).await, 3);
+        let asked: Vec<u64> = dev.admissions().iter().map(|event| event.time_ms).collect();
+        assert!(asked[2] - asked[1] > 500, "asked when it goes on: {asked:?}");
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_burst_one_reaches_the_server() {
+    for fail in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=rare;").await;
+
+        let responses = together(nginx.port()).await.join_all().await;
+
+        assert_eq!(count(&responses, 200, "PASSED"), 1);
+        assert_eq!(count(&responses, 429, "REJECTED"), 5);
+        assert_eq!(admissions(&dev, &nginx).await, 1);
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_debt_refuses_unasked_until_it_is_paid() {
+    for fail in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=one_a_second burst=2 nodelay;").await;
+        together(nginx.port()).await.join_all().await;
+        let before = admissions(&dev, &nginx).await;
+
+        let mut refused = 0;
+        eventually_some(Duration::from_secs(10), "the debt is paid", async || {
+            let paid = http::get(nginx.port(), "/").await.status == 200;
+            refused += usize::from(!paid);
+            paid.then_some(())
+        })
+        .await;
+
+        assert!(refused > 0, "nothing was refused after the burst");
+        assert_eq!(admissions(&dev, &nginx).await, before + 1, "{refused} were refused meanwhile");
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_of_limit_req_lets_all_six_reach_the_server() {
+    for fail in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=rare; limit_req_dry_run on;").await;
+
+        let responses = together(nginx.port()).await.join_all().await;
+
+        assert_eq!(count(&responses, 200, "PASSED"), 1);
+        assert_eq!(count(&responses, 200, "REJECTED_DRY_RUN"), 5);
+        assert_eq!(outcomes(&nginx, CLIENTS).await, ["200 allow"; CLIENTS]);
+        assert_eq!(admissions(&dev, &nginx).await, CLIENTS);
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limit_conn_lets_two_of_six_reach_the_server() {
+    for fail in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(LIMIT_CONN, &dev, fail, "").await;
+        dev.fault(Fault::Hold).await;
+
+        let mut clients = together(nginx.port()).await;
+
+        // The refused ones are answered while the others wait for their verdicts.
+        for _ in 0..4 {
+            let refused = clients.join_next().await.expect("six clients").expect("none panics");
+            assert_eq!(refused.status, 429);
+        }
+        eventually(Duration::from_secs(10), "two wait", || dev.status().held == 2).await;
+        let release = Command::Clear { servers: Servers::All, faults: vec![FaultKind::Hold] };
+        dev.apply(release).await.expect("the answers can be released");
+        let statuses: Vec<u16> =
+            clients.join_all().await.into_iter().map(|response| response.status).collect();
+        assert_eq!(statuses, [200, 200]);
+        assert_eq!(admissions(&dev, &nginx).await, 2);
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_of_limit_conn_lets_all_six_reach_the_server() {
+    for fail in POLICIES {
+        let dev = Dev::single().await;
+        let nginx = warm(LIMIT_CONN, &dev, fail, "limit_conn_dry_run on;").await;
+        dev.fault(Fault::Hold).await;
+
+        let clients = together(nginx.port()).await;
+
+        eventually(Duration::from_secs(10), "all wait", || dev.status().held == CLIENTS).await;
+        let release = Command::Clear { servers: Servers::All, faults: vec![FaultKind::Hold] };
+        dev.apply(release).await.expect("the answers can be released");
+        assert!(clients.join_all().await.iter().all(|response| response.status == 200));
+        assert_eq!(admissions(&dev, &nginx).await, CLIENTS);
+        nginx.finish().await;
+    }
+}
