@@ -5,6 +5,7 @@ use crate::dev::Dev;
 use crate::nginx::{Nginx, Setup};
 use crate::template::{Values, can_admit};
 use crate::{check, environment, log, process};
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,13 +21,14 @@ pub struct Builder {
     values: Values,
     dev: Option<Dev>,
     level: &'static str,
+    environment: Vec<(String, OsString)>,
 }
 
 impl Builder {
     pub(crate) fn new(text: &str) -> Builder {
         let mut values = Values::default();
         values.set("module", environment::module().display());
-        Builder { text: text.to_owned(), values, dev: None, level: "debug" }
+        Builder { text: text.to_owned(), values, dev: None, level: "debug", environment: Vec::new() }
     }
 
     /// The development server that this nginx asks: fills `{key}`, `{dns}` and `{zone}` in, and lets the lifecycle
@@ -65,6 +67,13 @@ impl Builder {
         self
     }
 
+    /// Adds a variable to nginx's environment. Workers keep it only where the configuration has an `env` line for it.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Builder {
+        self.environment.push((name.to_owned(), value.into()));
+        self
+    }
+
     /// Starts nginx and waits until it serves.
     ///
     /// # Panics
@@ -82,7 +91,7 @@ impl Builder {
             let checked = check::test(prefix.path());
             checked.accepted();
             let setup = Setup {
-                child: spawn(prefix.path()),
+                child: spawn(prefix.path(), &self.environment),
                 prefix,
                 text: self.text.clone(),
                 values: self.values.clone(),
@@ -103,11 +112,12 @@ impl Builder {
 }
 
 /// nginx as a child that ends with this process, whatever becomes of it.
-fn spawn(prefix: &Path) -> Child {
+fn spawn(prefix: &Path, environment: &[(String, OsString)]) -> Child {
     let output = std::fs::File::create(prefix.join("output.log")).expect("a file for nginx's output");
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "--"]).arg(environment::nginx_binary());
     command.args(check::arguments(prefix)).stdin(Stdio::null());
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.stdout(output.try_clone().expect("a file descriptor")).stderr(output);
     command.spawn().expect("setpriv can be run")
 }
