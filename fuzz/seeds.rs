@@ -1,0 +1,128 @@
+//! Writes the fuzzer's seeds below the folder that is named: keys, requests, reports and responses of the wire vectors, the
+//! good and the bad ones, and some values of each directive. Run by `ci/fuzz` before the targets; the names of the files are
+//! their places, so that running it again changes nothing.
+#![forbid(unsafe_code)]
+
+use ratelimitly_fuzz::{RAW, SEALED};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+const VECTORS: &str = include_str!("../crates/core/vectors/ratelimitly-wire.json");
+/// Bytes before the PDU of a datagram under a cookie, whose PDU is in clear.
+const COOKIE_HEAD: usize = 40 + 36;
+const COOKIE: &str = "rl-cookie";
+
+const RATES: [&str; 9] =
+    ["1r/s", "100r/m", "5r/10m", "4294967295r/4294967s", "1r/0s", "1r/1193h", "0r/s", "1r/1194h", "1 r/s"];
+const DURATIONS: [&str; 10] =
+    ["20ms", "5s", "1m30s", "1h", "1w2d3h4m5s6ms", "5", "4294967295ms", "0", "1s 30ms", "1s1m"];
+const POLICIES: [&str; 8] = [
+    "standard",
+    "standard\nunit=20ms",
+    "single_round\nunit=1s",
+    "custom\nunit=10ms\nreplays=3\nreplay_gap=fixed:2\nfinal_wait_units=0\ncompletion_delivery=off",
+    "custom\nunit=10ms\nreplays=5\nreplay_gap=linear:1:2:9\nfinal_wait_units=1\ncompletion_delivery=on",
+    "custom\nunit=1ms\nreplays=65535\nreplay_gap=exponential:1:2:64\nfinal_wait_units=3\ncompletion_delivery=on",
+    "custom\nunit=10ms",
+    "standard\nreplays=1",
+];
+
+struct Corpus(PathBuf);
+
+impl Corpus {
+    fn add(&self, target: &str, parts: [&[u8]; 2]) -> io::Result<()> {
+        let folder = self.0.join(target);
+        fs::create_dir_all(&folder)?;
+        let place = (0..).map(|n| folder.join(format!("seed-{n}"))).find(|path| !path.exists());
+        fs::write(place.expect("there are more numbers than seeds"), parts.concat())
+    }
+
+    fn response(&self, kind: &str, packet: &[u8]) -> io::Result<()> {
+        let target = if kind.starts_with(COOKIE) { "response_cookie" } else { "response_aes" };
+        self.add(target, [&[RAW], packet])?;
+        if kind.starts_with(COOKIE)
+            && let Some(pdu) = packet.get(COOKIE_HEAD..)
+        {
+            self.add("response_aes", [&[SEALED], pdu])?;
+            self.add("response_cookie", [&[SEALED], pdu])?;
+        }
+        Ok(())
+    }
+
+    fn request(&self, entry: &Value) -> io::Result<()> {
+        for key_bit in [0, 2] {
+            self.add("request", [&[SEALED | key_bit], &hex(&entry["pdu"])])?;
+        }
+        for (key, packet) in entry["packets"].as_object().expect("packets by key") {
+            // What does not fit a datagram has a remark in its place.
+            if text(packet).starts_with("error") {
+                continue;
+            }
+            let key_bit = if key.starts_with(COOKIE) { 2 } else { 0 };
+            self.add("request", [&[RAW | key_bit], &hex(packet)])?;
+        }
+        Ok(())
+    }
+}
+
+fn main() -> io::Result<()> {
+    let folder = env::args_os().nth(1).expect("usage: seeds <folder of the corpora>");
+    let corpus = Corpus(PathBuf::from(folder));
+    let vectors: Value = serde_json::from_str(VECTORS)?;
+    let all = |name: &str| vectors[name].as_array().expect("a list of the vectors").iter();
+
+    remove_seeds(&corpus.0)?;
+    for key in all("api_keys_valid").chain(all("api_keys_invalid")) {
+        corpus.add("api_key", [&[RAW], text(&key["encoded"]).as_bytes()])?;
+    }
+    for payload in all("api_keys_valid").map(payload) {
+        corpus.add("api_key", [&[SEALED], &payload])?;
+        corpus.add("api_key", [&[SEALED | 2], &payload])?;
+    }
+    for response in all("responses_valid").chain(all("responses_invalid")) {
+        corpus.response(text(&response["key"]), &hex(&response["packet"]))?;
+    }
+    for request in all("rate_requests").chain(all("latency_reports")) {
+        corpus.request(request)?;
+    }
+    for (target, values) in [("rate", &RATES[..]), ("duration", &DURATIONS), ("policy", &POLICIES)] {
+        for value in values {
+            corpus.add(target, [value.as_bytes(), b""])?;
+        }
+    }
+    Ok(())
+}
+
+/// Seeds of an earlier version of the vectors; what the fuzzer found stays.
+fn remove_seeds(corpora: &Path) -> io::Result<()> {
+    let Ok(targets) = fs::read_dir(corpora) else { return Ok(()) };
+    for target in targets {
+        for file in fs::read_dir(target?.path())? {
+            let file = file?;
+            if file.file_name().to_string_lossy().starts_with("seed-") {
+                fs::remove_file(file.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Version, key id and secret as in the vectors, and a quota word of zeros, which is a valid one or nearly so.
+fn payload(key: &Value) -> Vec<u8> {
+    let mut payload = vec![1];
+    payload.extend(key["key_id"].as_u64().expect("a number").to_le_bytes());
+    payload.extend(hex(&key["secret"]));
+    payload.extend([0; 4]);
+    payload
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text of the vectors")
+}
+
+fn hex(value: &Value) -> Vec<u8> {
+    let text = text(value);
+    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("two hexadecimal digits");
+    (0..text.len()).step_by(2).map(byte).collect()
+}
