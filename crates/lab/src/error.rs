@@ -25,9 +25,7 @@ pub enum Error {
         log: String,
     },
     /// The machine was too busy for the load to be what it says.
-    #[error(
-        "the load fell {0:.0} ms behind its schedule: the machine is too busy, use --parallel with a smaller number"
-    )]
+    #[error("the load fell {0:.0} ms behind its schedule: the machine is too busy, use a smaller --capacity")]
     Late(f64),
     /// A log line that this program did not write.
     #[error("{file}: not a line of this log: {line}")]

@@ -115,7 +115,7 @@ pub fn seconds(trace: &Trace) -> Vec<Second> {
             refused_429: count(429),
             failed_502: count(502),
             failed_504: count(504),
-            p99_ms: quantile(&mut successes.map(|shot| shot.took * 1000.0).collect(), 0.99),
+            p99_ms: quantile(&mut successes.map(|shot| shot.took * 1000.0).collect::<Vec<_>>(), 0.99),
         }
     };
     (0..trace.job.timing.end.ceil() as usize).map(one).collect()
@@ -142,7 +142,7 @@ fn percent(part: usize, whole: usize) -> f64 {
 }
 
 /// The value at this share of the sorted values.
-pub fn quantile(values: &mut Vec<f64>, share: f64) -> Option<f64> {
+pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     Some(values[(last as f64 * share).round() as usize])
@@ -150,7 +150,7 @@ pub fn quantile(values: &mut Vec<f64>, share: f64) -> Option<f64> {
 
 /// The middle value, 0 where there is none.
 pub fn median(values: impl Iterator<Item = f64>) -> f64 {
-    quantile(&mut values.collect(), 0.5).unwrap_or(0.0)
+    quantile(&mut values.collect::<Vec<_>>(), 0.5).unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -159,9 +159,9 @@ mod tests {
 
     #[test]
     fn quantiles_are_values_that_occurred() {
-        let mut values = vec![4.0, 1.0, 3.0, 2.0, 5.0];
+        let mut values = [4.0, 1.0, 3.0, 2.0, 5.0];
         assert_eq!(quantile(&mut values, 0.5), Some(3.0));
         assert_eq!(quantile(&mut values, 0.99), Some(5.0));
-        assert_eq!(quantile(&mut Vec::new(), 0.5), None);
+        assert_eq!(quantile(&mut [], 0.5), None);
     }
 }
