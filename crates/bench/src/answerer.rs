@@ -1,0 +1,149 @@
+//! A server that allows everything: the least that can answer an admission, so that its own cost does not hide the
+//! module's. Each is one thread and one UDP socket; answers can wait, or never come.
+//!
+//! Started by `surroundings`. It keeps no bucket and remembers nothing; the development server is the one that does.
+
+use crate::Error;
+use ratelimitly_core::key::ApiKey;
+use ratelimitly_core::wire::{self, Auth, Pdu, ResourceAnswer, Tenant};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Answers keep the client's port.
+const KEEP_PORT: u8 = 1;
+/// A delay that never ends.
+const SILENT: i64 = -1;
+
+/// A running answerer; its thread lasts as long as the process.
+pub struct Answerer {
+    /// Its id in the zone.
+    pub id: u64,
+    /// Where it listens.
+    pub address: SocketAddr,
+    delay_us: Arc<AtomicI64>,
+    answered: Arc<AtomicU64>,
+}
+
+impl Answerer {
+    /// Starts one that knows these keys.
+    pub fn start(id: u64, keys: &[ApiKey]) -> Result<Answerer, Error> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        let (delay_us, answered) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
+        let mut server = Server {
+            id,
+            socket,
+            keys: keys.iter().map(|key| (key.key_id(), Auth::new(key))).collect(),
+            delay_us: Arc::clone(&delay_us),
+            answered: Arc::clone(&answered),
+            nonce: 0,
+            due: VecDeque::new(),
+        };
+        thread::Builder::new().name(format!("answerer-{id}")).spawn(move || server.run())?;
+        Ok(Answerer { id, address, delay_us, answered })
+    }
+
+    /// Lets every answer to what comes from now on wait this long.
+    pub fn delay(&self, delay: Duration) {
+        self.delay_us.store(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    /// Lets nothing that comes from now on be answered.
+    pub fn silence(&self) {
+        self.delay_us.store(SILENT, Ordering::Relaxed);
+    }
+
+    /// Requests taken in so far, answered or not.
+    pub fn seen(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+}
+
+struct Server {
+    id: u64,
+    socket: UdpSocket,
+    keys: Vec<(u64, Auth)>,
+    delay_us: Arc<AtomicI64>,
+    answered: Arc<AtomicU64>,
+    nonce: u64,
+    /// Answers that wait, the earliest first.
+    due: VecDeque<(Instant, SocketAddr, Vec<u8>)>,
+}
+
+impl Server {
+    fn run(&mut self) {
+        let mut datagram = [0; wire::MAX_DATAGRAM];
+        loop {
+            match self.socket.recv_from(&mut datagram) {
+                Ok((length, client)) => self.take(&mut datagram[..length], client),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(),
+                // A client that has gone away since: nothing is to be done about it.
+                Err(_) => {}
+            }
+            self.send_due();
+        }
+    }
+
+    fn take(&mut self, datagram: &mut [u8], client: SocketAddr) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        let delay = self.delay_us.load(Ordering::Relaxed);
+        let mut answer = Vec::with_capacity(wire::MAX_DATAGRAM);
+        if delay == SILENT || self.answer(datagram, &mut answer).is_none() {
+            return;
+        }
+        if delay == 0 {
+            let _ = self.socket.send_to(&answer, client);
+        } else {
+            let due = Instant::now() + Duration::from_micros(delay.unsigned_abs());
+            self.due.push_back((due, client, answer));
+        }
+    }
+
+    /// Writes the answer that allows; `None`: there is nothing to answer.
+    fn answer(&mut self, datagram: &mut [u8], out: &mut Vec<u8>) -> Option<()> {
+        let claimed = wire::peek(datagram).ok()?;
+        let (_, auth) = self.keys.iter().find(|(id, _)| *id == claimed.key_or_server_id)?;
+        let (asked, Pdu::RateRequest(request)) = auth.open(datagram).ok()? else { return None };
+        let resources: Vec<ResourceAnswer> = request
+            .resources()
+            .map(|resource| ResourceAnswer {
+                bucket: resource.bucket,
+                window_size_ms: resource.window_size_ms,
+                actual_rate: 1,
+                deficit: 0,
+            })
+            .collect();
+        let tenant = Tenant { key_or_server_id: self.id, steering_feedback: KEEP_PORT, ..asked };
+        // Unique among the answerers of a key: the id, then a count.
+        self.nonce += 1;
+        let mut nonce = [0; 12];
+        nonce[..4].copy_from_slice(&(self.id as u32).to_le_bytes());
+        nonce[4..].copy_from_slice(&self.nonce.to_le_bytes());
+        auth.seal_rate_response(out, &tenant, &nonce, &[], &resources).ok()
+    }
+
+    /// Sleeps until a datagram comes or an answer is due.
+    fn wait(&self) {
+        let rest = self.due.front().map(|(due, ..)| due.saturating_duration_since(Instant::now()));
+        let rest =
+            rest.map(|rest| Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() });
+        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], rest.as_ref());
+    }
+
+    fn send_due(&mut self) {
+        if self.due.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some((_, client, answer)) = self.due.pop_front_if(|(due, ..)| *due <= now) {
+            let _ = self.socket.send_to(&answer, client);
+        }
+    }
+}

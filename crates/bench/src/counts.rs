@@ -1,0 +1,112 @@
+//! Instructions and system calls of a request, counted by callgrind and strace in single-process mode. Both count whole
+//! processes, so each figure is the difference of two runs that differ in nothing but the number of requests: starting,
+//! discovery and stopping are in both.
+
+use crate::Error;
+use crate::load::Client;
+use crate::nginx::{Mode, Nginx, Parts};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A counting tool makes nginx slower; clocks that run as much slower let it keep up with its deadlines.
+pub const SLOWED: u32 = 8;
+
+/// A number of connections in closed loops, and how often they ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Connections.
+    pub in_flight: usize,
+    /// Requests in all that are in both runs, and in the longer one only.
+    pub requests: (u64, u64),
+    /// How many times slower nginx's clocks run.
+    pub slowed: u32,
+}
+
+impl Load {
+    /// A load without delay. With many in flight a worker that a tool slows down would miss its deadlines.
+    pub fn new(in_flight: usize, requests: u64) -> Load {
+        Load { in_flight, requests: (requests / 4, requests), slowed: if in_flight > 1 { SLOWED } else { 1 } }
+    }
+}
+
+/// User instructions of one request, nginx's own included.
+pub fn instructions(parts: &Parts, load: Load) -> Result<f64, Error> {
+    difference(parts, Mode::Callgrind, load)
+}
+
+/// System calls of one request, likewise.
+pub fn system_calls(parts: &Parts, load: Load) -> Result<f64, Error> {
+    difference(parts, Mode::Strace, load)
+}
+
+/// One run under callgrind, whose file stays: for `callgrind_annotate`.
+pub fn profile(parts: &Parts, requests: u64, out: &Path) -> Result<(), Error> {
+    let folder = run(parts, Mode::Callgrind, Load::new(1, requests), requests)?;
+    fs::copy(folder.path().join("callgrind"), out)?;
+    Ok(())
+}
+
+fn difference(parts: &Parts, mode: Mode, load: Load) -> Result<f64, Error> {
+    let (both, more) = load.requests;
+    let (short, long) = (total(parts, mode, load, both)?, total(parts, mode, load, both + more)?);
+    Ok((long as f64 - short as f64) / more as f64)
+}
+
+/// What the tool counted in a whole run of so many requests.
+fn total(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<u64, Error> {
+    let folder = run(parts, mode, load, requests)?;
+    match mode {
+        Mode::Callgrind => callgrind_total(&folder.path().join("callgrind")),
+        _ => strace_total(&folder.path().join("strace")),
+    }
+}
+
+/// A whole run; the tool's file lies in the folder.
+fn run(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<TempDir, Error> {
+    let nginx = Nginx::start_slowed(parts, mode, load.slowed)?;
+    let seen = Client::connect(nginx.address, 1)
+        .and_then(|mut client| client.ask(1)) // A worker that is warm, so that no request waits for discovery below.
+        .and_then(|seen| seen.sound("the first request"))
+        .and_then(|_| Client::connect(nginx.address, load.in_flight))
+        .and_then(|mut client| client.ask(requests))
+        .and_then(|seen| seen.sound("counting"));
+    if let Err(error) = seen {
+        return Err(format!("{error}\n{}", nginx.complaints()).into());
+    }
+    nginx.end()
+}
+
+/// Instructions of a program that does something so many times, per time.
+pub fn program(binary: &Path, times: u64) -> Result<f64, Error> {
+    let count = |times: u64| -> Result<u64, Error> {
+        let folder = tempfile::tempdir()?;
+        let out = folder.path().join("callgrind");
+        let run = Command::new("valgrind")
+            .arg("--tool=callgrind")
+            .arg(format!("--callgrind-out-file={}", out.display()))
+            .arg(binary)
+            .arg(times.to_string())
+            .output()?;
+        if !run.status.success() {
+            return Err(format!("{}: {}", binary.display(), String::from_utf8_lossy(&run.stderr)).into());
+        }
+        callgrind_total(&out)
+    };
+    Ok((count(2 * times)? as f64 - count(times)? as f64) / times as f64)
+}
+
+fn callgrind_total(file: &Path) -> Result<u64, Error> {
+    let text = fs::read_to_string(file)?;
+    let line = text.lines().rev().find_map(|line| line.strip_prefix("totals: "));
+    Ok(line.ok_or("callgrind wrote no totals")?.trim().parse()?)
+}
+
+/// The fourth column of the last line: `100.00 0.123 1 12345 17 total`.
+fn strace_total(file: &Path) -> Result<u64, Error> {
+    let text = fs::read_to_string(file)?;
+    let line = text.lines().rev().find(|line| line.trim_end().ends_with("total"));
+    let calls = line.and_then(|line| line.split_whitespace().nth(3));
+    Ok(calls.ok_or("strace wrote no total")?.parse()?)
+}

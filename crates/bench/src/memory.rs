@@ -1,0 +1,46 @@
+//! Resident memory of a worker per 1,000 requests that wait for whoever is asked; for the bare location, which waits for
+//! nobody, per 1,000 clients whose request is not complete. Connections and requests themselves are included.
+
+use crate::Error;
+use crate::conditions::{BARE, Condition};
+use crate::load::{Client, REQUEST};
+use crate::nginx::{Mode, Nginx};
+use crate::process::resident;
+use crate::surroundings::Servers;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const WAITING: usize = 2000;
+/// Within the longest horizon, so that all of them still wait.
+const LOOK: Duration = Duration::from_millis(1500);
+
+/// KiB for 1,000 waiting requests; `None` where none ever waits.
+pub fn per_1000(servers: &Servers, condition: &Condition) -> Result<Option<f64>, Error> {
+    let (parts, asks_servers) = match &condition.waiting {
+        Some(parts) => (parts, parts.http.contains("ratelimitly_")),
+        None if condition.letter == BARE => (&condition.parts, false),
+        None => return Ok(None),
+    };
+    let nginx = Nginx::start(parts, Mode::Worker)?;
+    if asks_servers {
+        Client::connect(nginx.address, 1)?.ask(1)?.sound("warming up")?;
+    }
+    servers.silence();
+    let before = resident(nginx.worker)?;
+    let most = wait(&nginx, if condition.letter == BARE { &REQUEST[..20] } else { REQUEST });
+    servers.delay(Duration::ZERO);
+    Ok(Some((most? - before) as f64 / 1024.0 / WAITING as f64 * 1000.0))
+}
+
+/// The most memory seen while requests wait.
+fn wait(nginx: &Nginx, request: &[u8]) -> Result<u64, Error> {
+    let mut client = Client::connect(nginx.address, WAITING)?;
+    client.write_all(request)?;
+    let until = Instant::now() + LOOK;
+    let mut most = 0;
+    while Instant::now() < until {
+        most = most.max(resident(nginx.worker)?);
+        thread::sleep(Duration::from_millis(20)); // then looked at again
+    }
+    Ok(most)
+}

@@ -1,0 +1,124 @@
+//! What the kernel tells about a process, and where processes may run. Used by everything that measures; it changes
+//! nothing but the affinity of this process.
+
+use crate::Error;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Processor seconds of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu {
+    /// In user mode.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
+}
+
+impl Cpu {
+    /// What process `pid` has used so far, from `/proc`.
+    pub fn of(pid: u32) -> Result<Cpu, Error> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // The name in parentheses may hold anything; the fields after it are the third and on.
+        let (_, fields) = stat.rsplit_once(')').ok_or("a stat file without a name")?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let ticks = |field: usize| -> Result<f64, Error> {
+            Ok(fields.get(field - 3).ok_or("a short stat file")?.parse::<f64>()?)
+        };
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        Ok(Cpu { user: ticks(14)? / per_second, system: ticks(15)? / per_second })
+    }
+
+    /// What was used since `earlier`.
+    pub fn since(self, earlier: Cpu) -> Cpu {
+        Cpu { user: self.user - earlier.user, system: self.system - earlier.system }
+    }
+}
+
+/// Resident memory of a process, bytes.
+pub fn resident(pid: u32) -> Result<u64, Error> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    let kib = line.trim().strip_suffix(" kB").ok_or("VmRSS without its unit")?;
+    Ok(kib.trim().parse::<u64>()? * 1024)
+}
+
+/// The first child of a process: the worker of a master that has one.
+pub fn child_of(pid: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
+/// Sends a signal.
+pub fn signal(pid: u32, signal: Signal) -> Result<(), Error> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or("no such process id")?;
+    Ok(kill_process(pid, signal)?)
+}
+
+/// Waits for a process that was told to end; one that does not is killed.
+pub fn reap(child: &mut Child) -> Result<ExitStatus, Error> {
+    let limit = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() > limit {
+            child.kill()?;
+            return Err("a process did not end within 60 s".into());
+        }
+        thread::sleep(Duration::from_millis(5)); // then looked at again
+    }
+}
+
+/// Asks a process to end, and waits for it.
+pub fn end(child: &mut Child, how: Signal) -> Result<ExitStatus, Error> {
+    signal(child.id(), how)?;
+    reap(child)
+}
+
+/// Waits until the look gives something.
+pub fn await_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
+    let limit = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        if Instant::now() > limit {
+            return Err(format!("not within 30 s: {what}").into());
+        }
+        thread::sleep(Duration::from_millis(5)); // then looked at again
+    }
+}
+
+/// Keeps this process and what it starts away from the worker's processor, where there is another one.
+pub fn leave_to_worker() -> Result<(), Error> {
+    let mut cpus = sched_getaffinity(None)?;
+    if cpus.count() > 1 {
+        cpus.unset(WORKER_CPU);
+        sched_setaffinity(None, &cpus)?;
+    }
+    Ok(())
+}
+
+/// Puts the calling thread on the worker's processor.
+pub fn run_where_the_worker_runs() -> Result<(), Error> {
+    let mut cpus = CpuSet::new();
+    cpus.set(WORKER_CPU);
+    Ok(sched_setaffinity(None, &cpus)?)
+}
+
+/// The processor that the worker has to itself.
+pub const WORKER_CPU: usize = 0;
+
+/// Whether a file is there that a condition needs.
+pub fn require(path: &Path, package: &str) -> Result<(), Error> {
+    if path.exists() {
+        Ok(())
+    } else {
+        Err(format!("{} is missing: install {package} (ci/setup bench)", path.display()).into())
+    }
+}

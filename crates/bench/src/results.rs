@@ -1,0 +1,226 @@
+//! The run of `ci/bench nginx`: all conditions, interleaved, and its results as a JSON file and Markdown tables. `scale` and
+//! `chart` use its types too.
+
+mod table;
+
+use crate::conditions::{self, AUTH, BARE, Condition, LUA, ONE, THREE};
+use crate::counts::Load;
+use crate::machine::Machine;
+use crate::surroundings::{Peers, Servers};
+use crate::{Error, counts, memory, timing};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Requests of one counted run with one connection.
+const COUNTED: u64 = 1000;
+/// Requests of one counted run with `MANY` connections.
+const COUNTED_MANY: u64 = 20_000;
+/// In flight, where many are.
+const MANY: usize = 1000;
+/// Rates of the open loops whose latencies are compared, requests a second.
+pub const RATES: [u32; 6] = [1000, 2000, 4000, 6000, 8000, 12_000];
+/// What is compared there.
+pub const COMPARED: [&str; 5] = [BARE, AUTH, LUA, ONE, THREE];
+/// An open loop needs room to its peak, or the line before it only grows.
+const ROOM: f64 = 0.8;
+
+/// What was measured of one thing, once each run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Samples(pub Vec<f64>);
+
+impl Samples {
+    /// The middle one.
+    pub fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The least and the most.
+    pub fn range(&self) -> (f64, f64) {
+        let least = self.0.iter().copied().fold(f64::INFINITY, f64::min);
+        (least, self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    }
+}
+
+/// One condition's results.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// Its short name.
+    pub letter: String,
+    /// What it is.
+    pub title: String,
+    /// Everything measured, by name.
+    pub metrics: BTreeMap<String, Samples>,
+}
+
+impl Row {
+    fn add(&mut self, metric: impl Into<String>, value: f64) {
+        self.metrics.entry(metric.into()).or_default().0.push(value);
+    }
+
+    /// The median of a metric; NaN where it was not measured.
+    pub fn median(&self, metric: &str) -> f64 {
+        self.metrics.get(metric).map_or(f64::NAN, Samples::median)
+    }
+}
+
+/// A file of results.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// Where instructions and system calls were counted; they hardly depend on it.
+    pub counted_on: Machine,
+    /// Where everything else was measured.
+    pub timed_on: Option<Machine>,
+    /// Milliseconds of a bare UDP round trip.
+    pub round_trip_ms: Samples,
+    /// One row a condition.
+    pub rows: Vec<Row>,
+}
+
+impl Results {
+    /// The row of a condition.
+    pub fn row(&self, letter: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.letter == letter)
+    }
+
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Results, Error> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+/// Writes results as JSON.
+pub fn write(path: &Path, results: &impl Serialize) -> Result<(), Error> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, serde_json::to_string_pretty(results)? + "\n")?;
+    Ok(())
+}
+
+/// The whole run.
+pub fn measure(arguments: &crate::Nginx) -> Result<(), Error> {
+    let (servers, peers) = (Servers::start()?, Peers::start()?);
+    let mut conditions = conditions::all(&servers, &peers)?;
+    if !arguments.only.is_empty() {
+        conditions.retain(|condition| arguments.only.iter().any(|letter| letter == condition.letter));
+    }
+    let mut results = match arguments.times_only {
+        true => Results::read(&arguments.json)?,
+        false => empty(&conditions),
+    };
+    if !arguments.times_only {
+        count(&mut results, &conditions, arguments.runs)?;
+        write(&arguments.json, &results)?;
+    }
+    if !arguments.counts_only {
+        results.timed_on = Some(Machine::look());
+        time(&mut results, &servers, &conditions, arguments)?;
+        write(&arguments.json, &results)?;
+    }
+    print!("{}", table::all(&results));
+    Ok(())
+}
+
+/// One condition under callgrind.
+pub fn profile(arguments: &crate::Profile) -> Result<(), Error> {
+    let (servers, peers) = (Servers::start()?, Peers::start()?);
+    let conditions = conditions::all(&servers, &peers)?;
+    let condition = conditions.iter().find(|condition| condition.letter == arguments.condition);
+    let condition = condition.ok_or_else(|| format!("no condition \"{}\"", arguments.condition))?;
+    counts::profile(&condition.parts, arguments.requests, &arguments.out)
+}
+
+fn empty(conditions: &[Condition]) -> Results {
+    let row = |condition: &Condition| Row {
+        letter: condition.letter.into(),
+        title: condition.title.into(),
+        metrics: BTreeMap::new(),
+    };
+    Results {
+        counted_on: Machine::look(),
+        timed_on: None,
+        round_trip_ms: Samples::default(),
+        rows: conditions.iter().map(row).collect(),
+    }
+}
+
+/// The row of each condition, in the conditions' order.
+fn each<'a>(
+    results: &'a mut Results,
+    conditions: &'a [Condition],
+) -> impl Iterator<Item = (&'a mut Row, &'a Condition)> {
+    results.rows.iter_mut().filter_map(|row| {
+        let condition = conditions.iter().find(|condition| condition.letter == row.letter)?;
+        Some((row, condition))
+    })
+}
+
+fn count(results: &mut Results, conditions: &[Condition], runs: usize) -> Result<(), Error> {
+    for run in 1..=runs {
+        for (row, condition) in each(results, conditions) {
+            eprintln!("counting, run {run} of {runs}: {}", condition.title);
+            let parts = &condition.parts;
+            row.add("instructions", counts::instructions(parts, Load::new(1, COUNTED))?);
+            row.add("system calls, 1 in flight", counts::system_calls(parts, Load::new(1, COUNTED))?);
+            row.add(
+                "system calls, 1000 in flight",
+                counts::system_calls(parts, Load::new(MANY, COUNTED_MANY))?,
+            );
+        }
+    }
+    Ok(())
+}
+
+fn time(
+    results: &mut Results,
+    servers: &Servers,
+    conditions: &[Condition],
+    arguments: &crate::Nginx,
+) -> Result<(), Error> {
+    let duration = Duration::from_secs_f64(arguments.seconds);
+    let bare = conditions::bare().parts;
+    for run in 1..=arguments.runs {
+        results.round_trip_ms.0.push(timing::round_trip(servers)?);
+        for (row, condition) in each(results, conditions) {
+            eprintln!("timing, run {run} of {}: {}", arguments.runs, condition.title);
+            let peak = timing::usual_peak(&condition.parts, duration)?;
+            row.add("requests a second", peak.rate);
+            row.add("user seconds", peak.user);
+            row.add("system seconds", peak.system);
+            let latency = timing::latency(&condition.parts, peak.rate / 2.0, duration)?;
+            row.add("p50 at half", latency.p50);
+            row.add("p99 at half", latency.p99);
+            row.add("p99.9 at half", latency.p999);
+            if condition.letter == ONE {
+                let same = timing::latency(&bare, peak.rate / 2.0, duration)?;
+                row.add("bare p50 at that rate", same.p50);
+            }
+            if let Some(kib) = memory::per_1000(servers, condition)? {
+                row.add("KiB waiting", kib);
+            }
+        }
+        loads(results, conditions, duration.div_f64(2.0))?;
+    }
+    Ok(())
+}
+
+/// Latency at the same rates for all that are compared.
+fn loads(results: &mut Results, conditions: &[Condition], duration: Duration) -> Result<(), Error> {
+    for rate in RATES {
+        for (row, condition) in each(results, conditions) {
+            let within = f64::from(rate) <= ROOM * row.median("requests a second");
+            if COMPARED.contains(&condition.letter) && within {
+                let latency = timing::latency(&condition.parts, f64::from(rate), duration)?;
+                row.add(format!("p50 at {rate}"), latency.p50);
+                row.add(format!("p99 at {rate}"), latency.p99);
+            }
+        }
+    }
+    Ok(())
+}

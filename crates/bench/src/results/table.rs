@@ -1,0 +1,111 @@
+//! Results as Markdown: the conditions, what was aimed at, and latency against load.
+
+use super::{COMPARED, RATES, Results, Row, Samples};
+use crate::conditions::{AUTH, BARE, LUA, ONE, ONE_STANDARD, THREE, THREE_STANDARD};
+use std::fmt::Write;
+
+/// Name of a metric, head of its column, digits after the point.
+type Column = (&'static str, &'static str, usize);
+
+const COUNTS: [Column; 3] = [
+    ("instructions", "user instructions", 0),
+    ("system calls, 1 in flight", "system calls, 1 in flight", 2),
+    ("system calls, 1000 in flight", "system calls, 1,000 in flight", 2),
+];
+const COSTS: [Column; 4] = [
+    ("requests a second", "requests/s at the peak", 0),
+    ("user seconds", "worker CPU s per 10,000 requests, user", 3),
+    ("system seconds", "system", 3),
+    ("KiB waiting", "KiB per 1,000 waiting", 0),
+];
+const LATENCIES: [Column; 3] =
+    [("p50 at half", "p50 ms", 3), ("p99 at half", "p99 ms", 3), ("p99.9 at half", "p99.9 ms", 3)];
+
+/// All tables.
+pub fn all(results: &Results) -> String {
+    let mut out = String::new();
+    conditions(&mut out, results, &COUNTS);
+    if results.timed_on.is_some() {
+        conditions(&mut out, results, &COSTS);
+        conditions(&mut out, results, &LATENCIES);
+        loads(&mut out, results);
+    }
+    aims(&mut out, results);
+    out
+}
+
+fn conditions(out: &mut String, results: &Results, columns: &[Column]) {
+    let heads: Vec<&str> = columns.iter().map(|(_, head, _)| *head).collect();
+    let _ = writeln!(out, "| | condition | {} |\n|---|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
+    for row in &results.rows {
+        let cells = columns.iter().map(|(metric, _, digits)| cell(row.metrics.get(*metric), *digits));
+        let _ =
+            writeln!(out, "| {} | {} | {} |", row.letter, row.title, cells.collect::<Vec<_>>().join(" | "));
+    }
+    out.push('\n');
+}
+
+/// Median and, where it differs from it, the range.
+fn cell(samples: Option<&Samples>, digits: usize) -> String {
+    let Some(samples) = samples else { return "–".into() };
+    let (least, most) = samples.range();
+    let [median, least, most] = [samples.median(), least, most].map(|value| number(value, digits));
+    if least == most { median } else { format!("{median} ({least}–{most})") }
+}
+
+fn number(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    let (whole, rest) =
+        text.split_once('.').map_or((text.as_str(), None), |(whole, rest)| (whole, Some(rest)));
+    let mut grouped = String::new();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place) % 3 == 0 && !grouped.ends_with('-') {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    rest.map_or(grouped.clone(), |rest| format!("{grouped}.{rest}"))
+}
+
+fn loads(out: &mut String, results: &Results) {
+    let rows: Vec<&Row> = COMPARED.iter().filter_map(|letter| results.row(letter)).collect();
+    let heads: Vec<String> = rows.iter().map(|row| format!("{} p50 / p99 ms", row.letter)).collect();
+    let _ = writeln!(out, "| requests/s | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
+    for rate in RATES {
+        let cells = rows.iter().map(|row| match row.metrics.get(&format!("p50 at {rate}")) {
+            Some(p50) => format!("{:.3} / {:.3}", p50.median(), row.median(&format!("p99 at {rate}"))),
+            None => "–".into(),
+        });
+        let _ = writeln!(out, "| {rate} | {} |", cells.collect::<Vec<_>>().join(" | "));
+    }
+    out.push('\n');
+}
+
+/// What a request costs a worker, seconds of processor time.
+fn cpu(row: &Row) -> f64 {
+    row.median("user seconds") + row.median("system seconds")
+}
+
+fn aims(out: &mut String, results: &Results) {
+    let rows = [BARE, AUTH, LUA, ONE, THREE, ONE_STANDARD, THREE_STANDARD].map(|letter| results.row(letter));
+    let [Some(a), Some(c), Some(d), Some(e), Some(f), Some(es), Some(fs)] = rows else { return };
+    let added = |row: &Row, metric: &str| row.median(metric) - a.median(metric);
+    let added_cpu = |row: &Row| cpu(row) - cpu(a);
+    let p50 = e.median("p50 at half") - e.median("bare p50 at that rate");
+    let lines = [
+        ("added worker CPU of e / of c", added_cpu(e) / added_cpu(c), 0.5),
+        ("added worker CPU of e / of d", added_cpu(e) / added_cpu(d), 0.7),
+        ("user instructions added by e", added(e, "instructions"), 9000.0),
+        ("system calls added by e, 1 in flight", added(e, "system calls, 1 in flight"), 3.0),
+        ("system calls added by e, 1,000 in flight", added(e, "system calls, 1000 in flight"), 0.5),
+        ("p50 added by e, ms, less the bare round trip", p50 - results.round_trip_ms.median(), 0.05),
+        ("added CPU of f / of e, `single_round`", added_cpu(f) / added_cpu(e), 1.5),
+        ("added CPU of f / of e, `standard`", added_cpu(fs) / added_cpu(es), 2.0),
+    ];
+    let _ = writeln!(out, "| aim | measured | at most | |\n|---|---|---|---|");
+    for (what, measured, most) in lines.into_iter().filter(|(_, measured, _)| !measured.is_nan()) {
+        let digits = if most > 100.0 { 0 } else { 3 };
+        let met = if measured <= most { "met" } else { "missed" };
+        let _ = writeln!(out, "| {what} | {} | {most} | {met} |", number(measured, digits));
+    }
+}

@@ -1,0 +1,139 @@
+//! `ci/bench scale`: about 6,000 requests a second each, with 10, 100, 1,000 and 10,000 of them in flight, because the
+//! answers take that much longer. What a request costs must not depend on how many others wait.
+
+use crate::conditions::{self, SINGLE_ROUND};
+use crate::counts::{self, Load, SLOWED};
+use crate::load::Client;
+use crate::machine::Machine;
+use crate::nginx::{Mode, Nginx, Parts};
+use crate::process::{Cpu, resident};
+use crate::results::{Samples, write};
+use crate::surroundings::Servers;
+use crate::{Error, Scale};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Requests in flight, and how long each answer takes, microseconds.
+const SIZES: [(usize, u64); 4] = [(10, 1_600), (100, 16_000), (1_000, 160_000), (10_000, 1_600_000)];
+/// Requests that are counted, at the least.
+const COUNTED: u64 = 2000;
+
+/// A file of results.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// One a number in flight.
+    pub sizes: Vec<Size>,
+}
+
+/// What was measured with so many in flight.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Size {
+    /// How many.
+    pub in_flight: usize,
+    /// Milliseconds that each answer takes.
+    pub delay_ms: f64,
+    /// Requests a second.
+    pub rate: Samples,
+    /// Worker's processor seconds per 10,000 requests.
+    pub cpu: Samples,
+    /// The same of a bare location that is asked as often by as many connections.
+    pub bare_cpu: Samples,
+    /// Resident memory that the requests in flight add, KiB; their connections included.
+    pub memory_kib: Samples,
+    /// User instructions that the module adds to a request.
+    pub instructions: Option<f64>,
+    /// System calls that it adds.
+    pub system_calls: Option<f64>,
+}
+
+/// The whole run.
+pub fn measure(arguments: &Scale) -> Result<(), Error> {
+    let servers = Servers::start()?;
+    let module = conditions::module(&servers.one, &servers.aes, SINGLE_ROUND)?;
+    let duration = Duration::from_secs_f64(arguments.seconds);
+    let mut results = Results { machine: Machine::look(), sizes: Vec::new() };
+    for (in_flight, delay_us) in SIZES {
+        let mut size = Size { in_flight, delay_ms: delay_us as f64 / 1000.0, ..Size::default() };
+        for run in 1..=arguments.runs {
+            eprintln!("{in_flight} in flight, run {run} of {}", arguments.runs);
+            servers.delay(Duration::from_micros(delay_us));
+            time(&mut size, &servers, &module, duration)?;
+        }
+        eprintln!("{in_flight} in flight, counting");
+        servers.delay(Duration::from_micros(delay_us * u64::from(SLOWED)));
+        count(&mut size, &module)?;
+        results.sizes.push(size);
+        write(&arguments.json, &results)?;
+    }
+    print!("{}", table(&results));
+    Ok(())
+}
+
+fn time(size: &mut Size, servers: &Servers, module: &Parts, duration: Duration) -> Result<(), Error> {
+    let asked = servers.answerers[0].seen();
+    let nginx = Nginx::start(module, Mode::Worker)?;
+    Client::connect(nginx.address, 1)?.ask(1)?.sound("warming up")?;
+    let memory = resident(nginx.worker)?;
+    let mut client = Client::connect(nginx.address, size.in_flight)?;
+    // The first loop brings all requests in flight; it is not measured.
+    client.ask(size.in_flight as u64)?.sound("the first loop")?;
+    let before = Cpu::of(nginx.worker)?;
+    let seen = client.ask_for(duration)?.sound("the loops")?;
+    let used = Cpu::of(nginx.worker)?.since(before);
+    if servers.answerers[0].seen() - asked != seen.good + size.in_flight as u64 + 1 {
+        return Err("a request was sent more or less than once".into());
+    }
+    size.rate.0.push(seen.rate());
+    size.cpu.0.push((used.user + used.system) * 10_000.0 / seen.good as f64);
+    size.memory_kib.0.push((resident(nginx.worker)? - memory) as f64 / 1024.0);
+    size.bare_cpu.0.push(bare_cpu(size.in_flight, seen.rate(), duration)?);
+    Ok(())
+}
+
+/// What the same rate over as many connections costs without the module.
+fn bare_cpu(connections: usize, rate: f64, duration: Duration) -> Result<f64, Error> {
+    let nginx = Nginx::start(&Parts::default(), Mode::Worker)?;
+    let mut client = Client::connect(nginx.address, connections)?;
+    client.ask(connections as u64)?.sound("the first loop")?;
+    let before = Cpu::of(nginx.worker)?;
+    let seen = client.offer(rate, duration)?.sound("the bare location")?;
+    let used = Cpu::of(nginx.worker)?.since(before);
+    Ok((used.user + used.system) * 10_000.0 / seen.good as f64)
+}
+
+fn count(size: &mut Size, module: &Parts) -> Result<(), Error> {
+    // Whole loops, so that both runs end with nothing in flight.
+    let requests = (COUNTED.div_ceil(size.in_flight as u64) * size.in_flight as u64).max(COUNTED);
+    let load =
+        Load { in_flight: size.in_flight, requests: (size.in_flight as u64, requests), slowed: SLOWED };
+    let bare = Parts::default();
+    size.instructions = Some(counts::instructions(module, load)? - counts::instructions(&bare, load)?);
+    size.system_calls = Some(counts::system_calls(module, load)? - counts::system_calls(&bare, load)?);
+    Ok(())
+}
+
+fn table(results: &Results) -> String {
+    let mut out = String::from(
+        "| in flight | answers after ms | requests/s | instructions added | system calls added | worker CPU s per 10,000 \
+         requests | the same bare | KiB added |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for size in &results.sizes {
+        let counted = |value: Option<f64>, digits: usize| {
+            value.map_or("–".into(), |value| format!("{value:.digits$}"))
+        };
+        out += &format!(
+            "| {} | {} | {:.0} | {} | {} | {:.3} | {:.3} | {:.0} |\n",
+            size.in_flight,
+            size.delay_ms,
+            size.rate.median(),
+            counted(size.instructions, 0),
+            counted(size.system_calls, 2),
+            size.cpu.median(),
+            size.bare_cpu.median(),
+            size.memory_kib.median(),
+        );
+    }
+    out
+}

@@ -1,0 +1,116 @@
+//! What only a clock can tell: the peak rate, the worker's processor time and the latency at a given rate. Each call is
+//! one run with a fresh worker; how often and in which order is the caller's.
+
+use crate::Error;
+use crate::load::Client;
+use crate::nginx::{Mode, Nginx, Parts};
+use crate::process::{Cpu, run_where_the_worker_runs};
+use crate::surroundings::Servers;
+use ratelimitly_core::id::{BucketId, RequestId};
+use ratelimitly_core::wire::{Auth, RateRequest, Resource, Tenant};
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Connections of a closed loop at its peak.
+const BUSY: usize = 64;
+/// Connections of an open loop: more than are ever in use, unless the rate is out of reach.
+const OPEN: usize = 256;
+/// Requests before anything counts.
+const WARM: u64 = 2000;
+/// Questions of the bare round trip.
+const ROUND_TRIPS: usize = 4000;
+
+/// One closed loop at its peak.
+#[derive(Clone, Copy, Debug)]
+pub struct Peak {
+    /// Requests a second.
+    pub rate: f64,
+    /// Worker's processor seconds in user mode per 10,000 requests.
+    pub user: f64,
+    /// The same in the kernel.
+    pub system: f64,
+}
+
+/// Latencies of one open loop, milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Latency {
+    /// Median.
+    pub p50: f64,
+    /// One in a hundred is slower.
+    pub p99: f64,
+    /// One in a thousand is slower.
+    pub p999: f64,
+}
+
+/// A warm worker.
+fn warm(parts: &Parts) -> Result<Nginx, Error> {
+    let nginx = Nginx::start(parts, Mode::Worker)?;
+    Client::connect(nginx.address, BUSY)?.ask(WARM)?.sound("warming up")?;
+    Ok(nginx)
+}
+
+/// Finds the peak rate and what it costs.
+pub fn peak(parts: &Parts, connections: usize, duration: Duration) -> Result<Peak, Error> {
+    let nginx = warm(parts)?;
+    let mut client = Client::connect(nginx.address, connections)?;
+    let before = Cpu::of(nginx.worker)?;
+    let seen = client.ask_for(duration)?.sound("the peak")?;
+    let used = Cpu::of(nginx.worker)?.since(before);
+    let per_10_000 = 10_000.0 / seen.good as f64;
+    Ok(Peak { rate: seen.rate(), user: used.user * per_10_000, system: used.system * per_10_000 })
+}
+
+/// Like `peak` for the usual number of connections.
+pub fn usual_peak(parts: &Parts, duration: Duration) -> Result<Peak, Error> {
+    peak(parts, BUSY, duration)
+}
+
+/// Measures latency at a rate.
+pub fn latency(parts: &Parts, rate: f64, duration: Duration) -> Result<Latency, Error> {
+    let nginx = warm(parts)?;
+    let mut seen = Client::connect(nginx.address, OPEN)?.offer(rate, duration)?.sound("the open loop")?;
+    let mut ms = |share| seen.quantile(share) / 1000.0;
+    Ok(Latency { p50: ms(0.5), p99: ms(0.99), p999: ms(0.999) })
+}
+
+/// The median round trip of one datagram between the worker's processor and the first answerer, milliseconds, without
+/// nginx: what no module can save.
+pub fn round_trip(servers: &Servers) -> Result<f64, Error> {
+    let address = servers.answerers[0].address;
+    let key = servers.aes.clone();
+    let measured = thread::spawn(move || -> Result<f64, Error> {
+        run_where_the_worker_runs()?;
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(address)?;
+        socket.set_read_timeout(Some(Duration::from_secs(1)))?;
+        let auth = Auth::new(&key);
+        let mut took = Vec::with_capacity(ROUND_TRIPS);
+        let (mut request, mut answer) = (Vec::new(), [0; 1200]);
+        for count in 0..ROUND_TRIPS as u128 {
+            seal(&auth, key.key_id(), count, &mut request)?;
+            let began = Instant::now();
+            socket.send(&request)?;
+            socket.recv(&mut answer)?;
+            took.push(began.elapsed());
+        }
+        took.sort_unstable();
+        Ok(took[ROUND_TRIPS / 2].as_secs_f64() * 1000.0)
+    });
+    measured.join().map_err(|_| "the round trip failed")?
+}
+
+fn seal(auth: &Auth, key_id: u64, count: u128, request: &mut Vec<u8>) -> Result<(), Error> {
+    let tenant = Tenant {
+        key_or_server_id: key_id,
+        request_id: RequestId::from_random(count.to_le_bytes()),
+        timestamp_ms: 0,
+        steering_feedback: 0,
+    };
+    let mut nonce = [0xee; 12];
+    nonce[..8].copy_from_slice(&(count as u64).to_le_bytes());
+    let bucket = BucketId::new(b"round trip", 1000, 1_000_000);
+    let resource = Resource { bucket, window_size_ms: 1000, rate_limit: 1_000_000, tokens: 1 };
+    let asked = RateRequest { dedup_ttl_ms: 1900, guards: &[], resources: &[resource], label: None };
+    Ok(auth.seal_rate_request(request, &tenant, &nonce, &asked)?)
+}
