@@ -24,9 +24,6 @@ pub enum Error {
         /// nginx's error log's text.
         log: String,
     },
-    /// The machine was too busy for the load to be what it says.
-    #[error("the load fell {0:.0} ms behind its schedule: the machine is too busy, use a smaller --capacity")]
-    Late(f64),
     /// A log line that this program did not write.
     #[error("{file}: not a line of this log: {line}")]
     Line {

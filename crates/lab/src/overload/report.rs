@@ -22,6 +22,15 @@ pub fn write(results: &Results, repeats: usize, drawn: bool, folder: &Path) -> R
 pub fn markdown(results: &Results, repeats: usize, drawn: bool) -> String {
     let mut text = String::from("# Overload: measured\n\n");
     let _ = writeln!(text, "Median of {repeats} run(s). {}\n", describe(&results.guard));
+    let runs = || results.cells.iter().flat_map(|cell| &cell.runs);
+    let behind = |lag: f64| runs().filter(|run| run.lag_ms > lag).count();
+    let _ = writeln!(
+        text,
+        "The load fell more than 50 ms behind its schedule in {} of {} runs, more than 250 ms in {}.\n",
+        behind(50.0),
+        runs().count(),
+        behind(250.0),
+    );
     text += "## Success at a glance\n\n";
     text += &overview(results);
     for condition in results.conditions() {

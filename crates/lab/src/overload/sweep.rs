@@ -10,11 +10,11 @@ use crate::error::Error;
 use std::fmt::Write as _;
 
 /// Lives of a sample, milliseconds.
-const TTLS: [u32; 9] = [5, 10, 20, 30, 50, 100, 200, 1000, 30_000];
+const TTLS: [u32; 7] = [5, 10, 20, 50, 100, 200, 1000];
 /// Thresholds, milliseconds.
-const THRESHOLDS: [u32; 7] = [100, 200, 300, 350, 400, 500, 700];
-const MAX_SAMPLES: [u32; 4] = [1, 2, 8, 128];
-const MIN_SAMPLES: [u32; 6] = [0, 1, 2, 4, 6, 8];
+const THRESHOLDS: [u32; 5] = [100, 200, 350, 500, 700];
+const MAX_SAMPLES: [u32; 3] = [1, 4, 128];
+const MIN_SAMPLES: [u32; 4] = [0, 2, 4, 8];
 
 /// The settings that are tried; the chosen ones come first.
 fn settings(chosen: Guard) -> Vec<(&'static str, Guard)> {
@@ -26,7 +26,7 @@ fn settings(chosen: Guard) -> Vec<(&'static str, Guard)> {
         MIN_SAMPLES
             .map(|min_sample_threshold| ("min_sample_threshold", Guard { min_sample_threshold, ..chosen })),
     );
-    // The tracker's defaults, with the same threshold.
+    // The tracker's own defaults, with the same threshold.
     all.push(("the defaults", Guard { ttl: 30_000, max_samples: 128, min_sample_threshold: 8, ..chosen }));
     let mut known = std::collections::HashSet::new();
     all.retain(|(_, guard)| known.insert(format!("{guard:?}")));
