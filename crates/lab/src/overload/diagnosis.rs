@@ -84,7 +84,9 @@ impl Logs<'_> {
     /// Compares what happens once requests queue up with what was usual in the seconds before `usual_until`.
     pub fn diagnose(&self, usual_until: usize, end: usize) -> Diagnosis {
         let usual = self.view(1..usual_until);
-        let onset = (usual_until..end).find(|&second| self.queues(second, usual.wait));
+        // One slow second alone is no queue that grows.
+        let lasts = |second: usize| (second..=second + 1).all(|second| self.queues(second, usual.wait));
+        let onset = (usual_until..end).find(|&second| lasts(second));
         let Some(onset) = onset else {
             return Diagnosis { usual, then: self.view(usual_until..end), onset: None, cause: Cause::None };
         };

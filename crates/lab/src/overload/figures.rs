@@ -126,7 +126,8 @@ fn wasted(trace: &Trace) -> f64 {
     let work = || trace.finished.iter().filter(|work| work.at >= from && work.at < to);
     let all: f64 = work().map(|work| work.took).sum();
     let gone: f64 = work().filter(|work| work.gone).map(|work| work.took).sum();
-    if all > 0.0 { gone / all * 100.0 } else { 0.0 }
+    // A sum of nothing is -0.
+    if all > 0.0 { (gone / all * 100.0).abs() } else { 0.0 }
 }
 
 fn undecided(trace: &Trace) -> f64 {

@@ -72,9 +72,11 @@ http {
 }
 "#;
 
+/// The policy's unit is long, for all parties share one machine: a late answer counts, too.
 const MODULE: &str = r#"ratelimitly_auth_key {key};
     ratelimitly_dns_srv {zone};
     ratelimitly_dns_resolver {dns};
+    ratelimitly_policy standard unit=100ms;
     ratelimitly_fail open;
     ratelimitly_tracker app "service=lab" ttl={ttl}ms max_samples={max} min_sample_threshold={min};
     ratelimitly_guard keeping_up tracker=app threshold={threshold}ms;"#;
