@@ -299,6 +299,20 @@ impl Nginx {
         eventually(OLD_WORKER, format!("the processes {pids:?} end"), gone).await;
     }
 
+    /// Ends nginx at once (SIGTERM) and gives its exit status; `finish` then looks at the log only. For runs under tools
+    /// that have much to do at an exit.
+    ///
+    /// # Panics
+    /// It does not end in time.
+    pub async fn terminate(&mut self, patience: Duration) -> ExitStatus {
+        self.signal(self.master_pid(), Signal::TERM);
+        let child = &mut self.setup.child;
+        let look = async || child.try_wait().expect("nginx is our child");
+        let status = eventually_some(patience, "nginx ends", look).await;
+        self.exited = Some(status);
+        status
+    }
+
     /// Shuts nginx down gracefully and gives its exit status; at most 3 s.
     ///
     /// # Panics

@@ -44,7 +44,9 @@ pub fn title(pid: u32) -> String {
 /// nginx's workers that are at work: neither starting nor shutting down.
 pub fn workers(master: u32) -> Vec<u32> {
     let mut workers = children(master);
-    workers.retain(|pid| title(*pid) == "nginx: worker process");
+    // Valgrind keeps its own command line: there a child of the master is a worker.
+    let is_worker = |title: &str| title == "nginx: worker process" || title.contains("--tool=memcheck");
+    workers.retain(|pid| is_worker(&title(*pid)));
     workers.sort_unstable();
     workers
 }
