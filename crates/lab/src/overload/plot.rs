@@ -5,11 +5,12 @@ use super::condition::Condition;
 use super::figures::Second;
 use super::results::{Cell, Results};
 use crate::error::Error;
-use plotters::chart::SeriesLabelPosition;
 use plotters::prelude::*;
 use std::path::Path;
 
-const SIZE: (u32, u32) = (1260, 720);
+const SIZE: (u32, u32) = (1260, 740);
+/// Height of title and legend.
+const HEAD: i32 = 56;
 const COLUMNS: usize = 3;
 const FONT: &str = "sans-serif";
 /// The right axis, milliseconds: a little more than nginx's timeout.
@@ -35,7 +36,8 @@ pub fn draw(results: &Results, condition: Condition, folder: &Path) -> Result<()
     let root = SVGBackend::new(&file, SIZE).into_drawing_area();
     let title = format!("{}: {}", condition.title(), condition.change());
     root.fill(&WHITE).map_err(|error| fault(error.to_string()))?;
-    let below = root.titled(&title, (FONT, 22)).map_err(|error| fault(error.to_string()))?;
+    let (head, below) = root.split_vertically(HEAD);
+    header(&title, &head).map_err(&fault)?;
     let areas = below.split_evenly((cells.len().div_ceil(COLUMNS), COLUMNS));
     let most = cells.iter().flat_map(|cell| &cell.seconds).map(busiest).fold(200.0, f64::max) * 1.05;
     for (cell, area) in cells.iter().zip(&areas) {
@@ -48,11 +50,9 @@ fn busiest(second: &Second) -> f64 {
     LINES.iter().map(|(_, _, value)| value(second)).fold(0.0, f64::max)
 }
 
-fn panel<'a>(
-    cell: &Cell,
-    most: f64,
-    area: &DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
-) -> Result<(), String> {
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn panel(cell: &Cell, most: f64, area: &Area<'_>) -> Result<(), String> {
     let end = cell.seconds.len() as f64;
     let said = |error: &dyn std::fmt::Display| error.to_string();
     let mut chart = ChartBuilder::on(area)
@@ -79,25 +79,30 @@ fn panel<'a>(
         .y_label_formatter(&whole)
         .draw()
         .map_err(|error| said(&error))?;
-    for (name, color, value) in LINES {
+    for (_, color, value) in LINES {
         let points = steps(&cell.seconds, value);
-        let drawn = chart.draw_series(LineSeries::new(points, color.stroke_width(2)));
-        let drawn = drawn.map_err(|error| said(&error))?;
-        drawn
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], color.stroke_width(2)));
+        chart.draw_series(LineSeries::new(points, color.stroke_width(2))).map_err(|error| said(&error))?;
     }
     let points = p99(&cell.seconds);
     let dots = points.into_iter().map(|point| Circle::new(point, 2, P99_COLOR.filled()));
-    let drawn = chart.draw_secondary_series(dots).map_err(|error| said(&error))?;
-    drawn.label("p99 (right)").legend(|(x, y)| Circle::new((x + 7, y), 2, P99_COLOR.filled()));
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .label_font((FONT, 11))
-        .draw()
-        .map_err(|error| said(&error))
+    chart.draw_secondary_series(dots).map_err(|error| said(&error))?;
+    Ok(())
+}
+
+/// Title and legend, the same for every panel.
+fn header(title: &str, area: &Area<'_>) -> Result<(), String> {
+    let put = |element: Text<'_, (i32, i32), String>| area.draw(&element).map_err(|error| error.to_string());
+    put(Text::new(title.to_owned(), (16, 6), (FONT, 22)))?;
+    let mut x = 18;
+    for (name, color, _) in LINES {
+        let line = PathElement::new([(x, 44), (x + 22, 44)], color.stroke_width(3));
+        area.draw(&line).map_err(|error| error.to_string())?;
+        put(Text::new(format!("{name}, a second"), (x + 28, 37), (FONT, 14)))?;
+        x += 130;
+    }
+    let dot = Circle::new((x + 11, 44), 3, P99_COLOR.filled());
+    area.draw(&dot).map_err(|error| error.to_string())?;
+    put(Text::new("99th percentile of the 200s, ms (right)".to_owned(), (x + 28, 37), (FONT, 14)))
 }
 
 fn steps(seconds: &[Second], value: fn(&Second) -> f64) -> Vec<(f64, f64)> {

@@ -25,3 +25,28 @@ pub fn length(listener: SocketAddr) -> Option<u32> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+    #[test]
+    fn connections_that_nobody_accepted_are_counted() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("it has an address");
+        assert_eq!(length(address), Some(0));
+
+        let _waiting: Vec<_> =
+            (0..3).map(|_| TcpStream::connect(address).expect("the kernel takes it")).collect();
+        assert_eq!(length(address), Some(3));
+
+        listener.accept().expect("one of them");
+        assert_eq!(length(address), Some(2));
+    }
+
+    #[test]
+    fn no_listener_has_no_queue() {
+        assert_eq!(length((Ipv4Addr::LOCALHOST, 0).into()), None);
+    }
+}

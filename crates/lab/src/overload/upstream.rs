@@ -141,3 +141,82 @@ async fn read_path(stream: &mut TcpStream) -> Option<String> {
 fn lock(log: &Mutex<BufWriter<File>>) -> std::sync::MutexGuard<'_, BufWriter<File>> {
     log.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overload::queue;
+
+    const ONE_SLOT: Capacity =
+        Capacity { slots: 1, light: Duration::from_millis(50), heavy: Duration::from_millis(100) };
+
+    async fn ask(upstream: &Upstream, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(upstream.address()).await.expect("the kernel takes it");
+        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("a request");
+        stream
+    }
+
+    /// The paths and fates of the access log, once there are so many lines.
+    async fn fates(upstream: &Upstream, log: &Path, count: usize) -> Vec<String> {
+        loop {
+            upstream.flush().expect("the log can be written");
+            let text = std::fs::read_to_string(log).expect("the log can be read");
+            if text.lines().count() >= count {
+                let fate = |line: &str| line.split(' ').skip(1).step_by(2).collect::<Vec<_>>().join(" ");
+                return text.lines().map(fate).collect();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await; // then looked at again
+        }
+    }
+
+    #[tokio::test]
+    async fn what_has_no_slot_waits_with_the_kernel_and_is_answered_in_turn() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let upstream = Upstream::start(ONE_SLOT, &log).expect("it starts");
+
+        let mut first = ask(&upstream, "/heavy").await;
+        let _second = ask(&upstream, "/light").await;
+        let _third = ask(&upstream, "/light").await;
+        while queue::length(upstream.address()) != Some(2) {
+            tokio::time::sleep(Duration::from_millis(1)).await; // then looked at again
+        }
+        let mut answer = String::new();
+        first.read_to_string(&mut answer).await.expect("it is closed after the answer");
+
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("done\n"), "{answer}");
+        let all = fates(&upstream, &log, 3).await;
+        assert_eq!(all, ["/heavy served", "/light served", "/light served"]);
+    }
+
+    #[tokio::test]
+    async fn work_is_finished_for_a_client_that_has_gone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let upstream = Upstream::start(ONE_SLOT, &log).expect("it starts");
+
+        let _first = ask(&upstream, "/light").await;
+        drop(ask(&upstream, "/light").await);
+
+        assert_eq!(fates(&upstream, &log, 2).await, ["/light served", "/light gone"]);
+    }
+
+    #[tokio::test]
+    async fn more_slots_are_used_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let hour = Duration::from_secs(3600);
+        let stuck = Capacity { slots: 1, light: hour, heavy: hour };
+        let upstream = Upstream::start(stuck, &folder.path().join("log")).expect("it starts");
+        let (_first, _second) = (ask(&upstream, "/light").await, ask(&upstream, "/light").await);
+        while queue::length(upstream.address()) != Some(1) {
+            tokio::time::sleep(Duration::from_millis(1)).await; // then looked at again
+        }
+
+        upstream.change(Capacity { slots: 2, ..stuck });
+
+        while queue::length(upstream.address()) != Some(0) {
+            tokio::time::sleep(Duration::from_millis(1)).await; // then looked at again
+        }
+    }
+}
