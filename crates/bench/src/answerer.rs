@@ -7,6 +7,7 @@ use crate::Error;
 use ratelimitly_core::key::ApiKey;
 use ratelimitly_core::wire::{self, Auth, Pdu, ResourceAnswer, Tenant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Answers keep the client's port.
 const KEEP_PORT: u8 = 1;
+/// Asked of the kernel for the requests that wait, bytes; `net.core.rmem_max` may cut it.
+const QUEUE: usize = 4 << 20;
 /// A delay that never ends.
 const SILENT: i64 = -1;
 
@@ -35,6 +38,8 @@ impl Answerer {
     pub fn start(id: u64, keys: &[ApiKey]) -> Result<Answerer, Error> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.set_nonblocking(true)?;
+        // A worker sends what a turn of its loop started in one burst; as much of it as the kernel allows may wait here.
+        sockopt::set_socket_recv_buffer_size(&socket, QUEUE)?;
         let address = socket.local_addr()?;
         let (delay_us, answered) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut server = Server {

@@ -66,10 +66,8 @@ fn total(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<u64, Er
 /// A whole run; the tool's file lies in the folder.
 fn run(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<TempDir, Error> {
     let nginx = Nginx::start_slowed(parts, mode, load.slowed)?;
-    let seen = Client::connect(nginx.address, 1)
-        .and_then(|mut client| client.ask(1)) // A worker that is warm, so that no request waits for discovery below.
-        .and_then(|seen| seen.sound("the first request"))
-        .and_then(|_| Client::connect(nginx.address, load.in_flight))
+    let seen = Client::warm_up(nginx.address)
+        .and_then(|()| Client::connect(nginx.address, load.in_flight))
         .and_then(|mut client| client.ask(requests))
         .and_then(|seen| seen.sound("counting"));
     if let Err(error) = seen {

@@ -21,6 +21,9 @@ const EVENTS: usize = 256;
 /// A run whose answers stay away this long is over.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Tries of the first request, which may have to wait for discovery longer than it can.
+const TRIES: usize = 50;
+
 /// What a run saw.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
@@ -94,6 +97,17 @@ impl Client {
             connections.push(Connection { stream, asked: None, received: Vec::new() });
         }
         Ok(Client { epoll, connections })
+    }
+
+    /// Asks until the first good answer: whoever serves there knows by then whom to ask.
+    pub fn warm_up(address: SocketAddr) -> Result<(), Error> {
+        let mut client = Client::connect(address, 1)?;
+        for _ in 0..TRIES {
+            if client.ask(1)?.failed == 0 {
+                return Ok(());
+            }
+        }
+        Err("the first request failed again and again".into())
     }
 
     /// Sends exactly so many requests in closed loops.

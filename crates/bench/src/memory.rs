@@ -23,7 +23,7 @@ pub fn per_1000(servers: &Servers, condition: &Condition) -> Result<Option<f64>,
     };
     let nginx = Nginx::start(parts, Mode::Worker)?;
     if asks_servers {
-        Client::connect(nginx.address, 1)?.ask(1)?.sound("warming up")?;
+        Client::warm_up(nginx.address)?;
     }
     servers.silence();
     let before = resident(nginx.worker)?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Requests of one counted run with one connection.
 const COUNTED: u64 = 1000;
 /// Requests of one counted run with `MANY` connections.
-const COUNTED_MANY: u64 = 20_000;
+const COUNTED_MANY: u64 = 8000;
 /// In flight, where many are.
 const MANY: usize = 1000;
 /// Rates of the open loops whose latencies are compared, requests a second.
@@ -114,14 +114,21 @@ pub fn measure(arguments: &crate::Nginx) -> Result<(), Error> {
         true => Results::read(&arguments.json)?,
         false => empty(&conditions),
     };
+    // Written after each run, so that a long one may be cut short.
     if !arguments.times_only {
-        count(&mut results, &conditions, arguments.runs)?;
-        write(&arguments.json, &results)?;
+        for run in 1..=arguments.runs {
+            eprintln!("counting, run {run} of {}", arguments.runs);
+            count(&mut results, &conditions)?;
+            write(&arguments.json, &results)?;
+        }
     }
     if !arguments.counts_only {
         results.timed_on = Some(Machine::look());
-        time(&mut results, &servers, &conditions, arguments)?;
-        write(&arguments.json, &results)?;
+        for run in 1..=arguments.runs {
+            eprintln!("timing, run {run} of {}", arguments.runs);
+            time(&mut results, &servers, &conditions, Duration::from_secs_f64(arguments.seconds))?;
+            write(&arguments.json, &results)?;
+        }
     }
     print!("{}", table::all(&results));
     Ok(())
@@ -161,18 +168,12 @@ fn each<'a>(
     })
 }
 
-fn count(results: &mut Results, conditions: &[Condition], runs: usize) -> Result<(), Error> {
-    for run in 1..=runs {
-        for (row, condition) in each(results, conditions) {
-            eprintln!("counting, run {run} of {runs}: {}", condition.title);
-            let parts = &condition.parts;
-            row.add("instructions", counts::instructions(parts, Load::new(1, COUNTED))?);
-            row.add("system calls, 1 in flight", counts::system_calls(parts, Load::new(1, COUNTED))?);
-            row.add(
-                "system calls, 1000 in flight",
-                counts::system_calls(parts, Load::new(MANY, COUNTED_MANY))?,
-            );
-        }
+fn count(results: &mut Results, conditions: &[Condition]) -> Result<(), Error> {
+    for (row, condition) in each(results, conditions) {
+        let parts = &condition.parts;
+        row.add("instructions", counts::instructions(parts, Load::new(1, COUNTED))?);
+        row.add("system calls, 1 in flight", counts::system_calls(parts, Load::new(1, COUNTED))?);
+        row.add("system calls, 1000 in flight", counts::system_calls(parts, Load::new(MANY, COUNTED_MANY))?);
     }
     Ok(())
 }
@@ -181,31 +182,35 @@ fn time(
     results: &mut Results,
     servers: &Servers,
     conditions: &[Condition],
-    arguments: &crate::Nginx,
+    duration: Duration,
 ) -> Result<(), Error> {
-    let duration = Duration::from_secs_f64(arguments.seconds);
-    let bare = conditions::bare().parts;
-    for run in 1..=arguments.runs {
-        results.round_trip_ms.0.push(timing::round_trip(servers)?);
-        for (row, condition) in each(results, conditions) {
-            eprintln!("timing, run {run} of {}: {}", arguments.runs, condition.title);
-            let peak = timing::usual_peak(&condition.parts, duration)?;
-            row.add("requests a second", peak.rate);
-            row.add("user seconds", peak.user);
-            row.add("system seconds", peak.system);
-            let latency = timing::latency(&condition.parts, peak.rate / 2.0, duration)?;
-            row.add("p50 at half", latency.p50);
-            row.add("p99 at half", latency.p99);
-            row.add("p99.9 at half", latency.p999);
-            if condition.letter == ONE {
-                let same = timing::latency(&bare, peak.rate / 2.0, duration)?;
-                row.add("bare p50 at that rate", same.p50);
-            }
-            if let Some(kib) = memory::per_1000(servers, condition)? {
-                row.add("KiB waiting", kib);
-            }
-        }
-        loads(results, conditions, duration.div_f64(2.0))?;
+    results.round_trip_ms.0.push(timing::round_trip(servers)?);
+    for (row, condition) in each(results, conditions) {
+        time_one(row, servers, condition, duration)?;
+    }
+    loads(results, conditions, duration.div_f64(2.0))
+}
+
+fn time_one(
+    row: &mut Row,
+    servers: &Servers,
+    condition: &Condition,
+    duration: Duration,
+) -> Result<(), Error> {
+    let peak = timing::usual_peak(&condition.parts, duration)?;
+    row.add("requests a second", peak.rate);
+    row.add("user seconds", peak.user);
+    row.add("system seconds", peak.system);
+    let latency = timing::latency(&condition.parts, peak.rate / 2.0, duration)?;
+    row.add("p50 at half", latency.p50);
+    row.add("p99 at half", latency.p99);
+    row.add("p99.9 at half", latency.p999);
+    if condition.letter == ONE {
+        let same = timing::latency(&conditions::bare().parts, peak.rate / 2.0, duration)?;
+        row.add("bare p50 at that rate", same.p50);
+    }
+    if let Some(kib) = memory::per_1000(servers, condition)? {
+        row.add("KiB waiting", kib);
     }
     Ok(())
 }

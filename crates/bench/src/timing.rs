@@ -46,6 +46,7 @@ pub struct Latency {
 /// A warm worker.
 fn warm(parts: &Parts) -> Result<Nginx, Error> {
     let nginx = Nginx::start(parts, Mode::Worker)?;
+    Client::warm_up(nginx.address)?;
     Client::connect(nginx.address, BUSY)?.ask(WARM)?.sound("warming up")?;
     Ok(nginx)
 }
