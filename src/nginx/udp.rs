@@ -11,11 +11,14 @@ use std::rc::Rc;
 
 /// Most datagrams taken in or handed out by one system call, and most taken in by one read event.
 pub const BATCH: usize = 64;
+/// Most errors in a row that one receive passes over.
+const MOST_ERRORS: usize = 8;
 /// Longest datagram that is taken in, bytes; a longer one is dropped.
 const DATAGRAM_MAX: usize = 1200;
-/// Asked of the kernel for the receive queue, bytes: room for a burst of some thousand answers between two turns of
-/// the event loop. `net.core.rmem_max` may cut it.
-const RECEIVE_QUEUE: libc::c_int = 1 << 20;
+/// Asked of the kernel for the receive queue, bytes: room for a burst of some thousand answers of three servers each
+/// between two turns of the event loop (the kernel counts 768 bytes and more for a short datagram, and doubles what is
+/// asked). `net.core.rmem_max` may cut it.
+const RECEIVE_QUEUE: libc::c_int = 4 << 20;
 
 /// Which addresses a socket reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,30 +336,13 @@ impl Receiver {
         }
         // SAFETY: the kernel has written a whole control message there, and writes again only in the next receive.
         let control = unsafe { &*self.control.get() };
-        let is_count = control.header.cmsg_level == libc::SOL_SOCKET
-            && control.header.cmsg_type == libc::SO_RXQ_OVFL;
+        let is_count =
+            control.header.cmsg_level == libc::SOL_SOCKET && control.header.cmsg_type == libc::SO_RXQ_OVFL;
         is_count.then_some(control.dropped)
     }
 
     fn receive(&mut self, fd: libc::c_int, mut each: impl FnMut(&mut [u8])) -> bool {
-        // The kernel has put what it used in its place.
-        self.messages[0].msg_hdr.msg_controllen = size_of::<DropControl>();
-        // SAFETY: every header points to a part and through it to a buffer, the first one to the control message too, all
-        // on the heap and owned by `self`; the kernel writes into these and the headers' own fields during the call only.
-        let received = unsafe {
-            libc::recvmmsg(
-                fd,
-                self.messages.as_mut_ptr(),
-                BATCH as libc::c_uint,
-                libc::MSG_DONTWAIT,
-                std::ptr::null_mut(),
-            )
-        };
-        let Ok(received) = usize::try_from(received) else {
-            self.messages[0].msg_hdr.msg_controllen = 0;
-            // Interrupted or a pending error of the socket, which the call has taken off: look once more next turn.
-            return io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock;
-        };
+        let received = self.receive_batch(fd);
         for (message, buffer) in self.messages[..received].iter().zip(&self.buffers) {
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 {
                 // SAFETY: the kernel is done with the buffer until the next call, and `&mut self` is held here.
@@ -365,5 +351,37 @@ impl Receiver {
             }
         }
         received == BATCH
+    }
+
+    /// How many datagrams the kernel had. An error is an interruption or a pending error of the socket, which the call
+    /// has taken off; one that stays counts as an empty queue, for the loop must not spin on it.
+    fn receive_batch(&mut self, fd: libc::c_int) -> usize {
+        for _ in 0..MOST_ERRORS {
+            let received = self.receive_once(fd);
+            if let Ok(received) = usize::try_from(received) {
+                return received;
+            }
+            self.messages[0].msg_hdr.msg_controllen = 0;
+            if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
+                break;
+            }
+        }
+        0
+    }
+
+    fn receive_once(&mut self, fd: libc::c_int) -> libc::c_int {
+        // The kernel has put what it used in its place.
+        self.messages[0].msg_hdr.msg_controllen = size_of::<DropControl>();
+        // SAFETY: every header points to a part and through it to a buffer, the first one to the control message too, all
+        // on the heap and owned by `self`; the kernel writes into these and the headers' own fields during the call only.
+        unsafe {
+            libc::recvmmsg(
+                fd,
+                self.messages.as_mut_ptr(),
+                BATCH as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        }
     }
 }
