@@ -13,10 +13,11 @@ mod settle;
 use crate::conf::{Fail, Fault, Faults, MainConf};
 use crate::context::{Context, Waiter};
 use crate::discovery::{self, Discovery};
+use crate::logging;
 use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::connection::{OpenError, Ready};
-use crate::nginx::log::Level;
+use crate::nginx::log::{Level, Log};
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::Timer;
 use crate::nginx::udp::{BATCH, Bound, Received, Receiver, Sender, UdpSocket};
@@ -97,6 +98,8 @@ pub struct Driver {
 impl Driver {
     /// Sets everything up; nothing is left behind where a part fails.
     pub fn set_up(conf: &MainConf, slot: &Rc<Slot>) -> Result<Rc<Driver>, SetUpError> {
+        // A reload that keeps the process (`master_process off`) starts no worker that would do it.
+        logging::refresh(Log::of_cycle(), conf.debug);
         let key = conf.key.as_ref().ok_or(SetUpError::NoKey)?;
         let core = Client::new(key, conf.policy.clone(), seed(&conf.faults)?);
         if conf.faults.fires(Fault::Resolver) {

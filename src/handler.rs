@@ -8,13 +8,14 @@ use crate::context::{Context, Decision};
 use crate::driver::Refused;
 use crate::nginx::border;
 use crate::nginx::clock;
-use crate::nginx::request::Request;
+use crate::nginx::request::{Request, WatchError};
 use crate::render::{self, Buffers, RenderError};
 use crate::worker::Unavailable;
 use ngx::ffi::{self, ngx_http_request_t, ngx_int_t};
 use ratelimitly_core::client::StartError;
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_core::wire::Observation;
+use std::fmt::Display;
 
 const OK: ngx_int_t = ffi::NGX_OK as ngx_int_t;
 const AGAIN: ngx_int_t = ffi::NGX_AGAIN as ngx_int_t;
@@ -25,8 +26,9 @@ const INTERNAL: ngx_int_t = ffi::NGX_HTTP_INTERNAL_SERVER_ERROR as ngx_int_t;
 pub unsafe extern "C" fn precontent(r: *mut ngx_http_request_t) -> ngx_int_t {
     // SAFETY: nginx runs phases on a live request and does not free it before this returns.
     let request = unsafe { Request::from_ptr(r) };
-    border::catch("the pre-content handler", || admit(request))
-        .unwrap_or_else(|| border::guarded("the end after a panic", INTERNAL, || refuse_internally(request)))
+    border::catch("the pre-content handler", || admit(request)).unwrap_or_else(|| {
+        border::guarded("the end after a panic", INTERNAL, || refuse_internally(request, &"a panic"))
+    })
 }
 
 /// The log phase.
@@ -70,7 +72,9 @@ fn decide(request: &Request, context: &Context, decision: Decision) -> ngx_int_t
     status(context, decision)
 }
 
-fn refuse_internally(request: &Request) -> ngx_int_t {
+fn refuse_internally(request: &Request, cause: &dyn Display) -> ngx_int_t {
+    let main = MainConf::of_request(request);
+    main.worker.note_internal_failure(request.log(), main.detail_level(), cause);
     let Some(context) = Context::of_or_new(request) else { return INTERNAL };
     context.cancel();
     decide(request, context, Decision::Internal)
@@ -82,7 +86,11 @@ fn tracker(request: &Request, location: &LocationConf) -> Option<(TrackerId, Tra
     match render::render_tracker(request, tracker) {
         Ok(tracker) => Some(tracker),
         Err(error) => {
-            MainConf::of_request(request).worker.note_refused_value(request.log(), &error);
+            MainConf::of_request(request).worker.note_refused_value(
+                request.log(),
+                error.owner().cloned(),
+                &error,
+            );
             None
         }
     }
@@ -108,9 +116,13 @@ fn start(request: &Request, context: &Context, location: &LocationConf) -> ngx_i
     let started = try_start(request, context, location, main, &mut buffers);
     main.worker.return_buffers(buffers);
     match started {
-        Ok(()) if !main.faults.fires(Fault::Watch) && request.suspend().is_ok() => AGAIN,
-        Ok(()) | Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request),
-        Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request),
+        Ok(()) if main.faults.fires(Fault::Watch) => refuse_internally(request, &WatchError),
+        Ok(()) => match request.suspend() {
+            Ok(()) => AGAIN,
+            Err(error) => refuse_internally(request, &error),
+        },
+        Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request, &Refused::Broken),
+        Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request, &error),
         Err(cause) => {
             note_not_started(request, main, &cause);
             decide(request, context, Decision::of_failure(main.fail))
@@ -139,7 +151,11 @@ fn note_not_started(request: &Request, main: &MainConf, cause: &NotStarted) {
     };
     request.log().write(main.detail_level(), format_args!("ratelimitly: admission failure={word}: {cause}"));
     if matches!(word, "invalid-value" | "window-above-quota") {
-        main.worker.note_refused_value(request.log(), cause);
+        let owner = match cause {
+            NotStarted::Render(error) => error.owner().cloned(),
+            NotStarted::Unavailable(_) | NotStarted::Refused(_) => None,
+        };
+        main.worker.note_refused_value(request.log(), owner, cause);
     }
 }
 
@@ -154,7 +170,7 @@ fn report(request: &Request) {
     let observation = Observation { tracker, settings, latency_ms: latency_ms(request) };
     let sent = main
         .worker
-        .driver(main)
+        .reporting_driver(main)
         .map_err(NotStarted::from)
         .and_then(|driver| Ok(driver.report(&observation)?));
     let level = main.detail_level();

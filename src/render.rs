@@ -31,7 +31,7 @@ pub struct Buffers {
 }
 
 /// The definition that a refused value belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// A zone's bucket or rate.
     Zone(Rc<[u8]>),
@@ -105,6 +105,17 @@ pub enum RenderError {
 }
 
 impl RenderError {
+    /// Whose value it is; `None` for the label and for an internal failure.
+    pub fn owner(&self) -> Option<&Owner> {
+        match self {
+            RenderError::Empty { owner, .. }
+            | RenderError::TooLong { owner, .. }
+            | RenderError::Rate { owner, .. }
+            | RenderError::Threshold { owner, .. } => Some(owner),
+            RenderError::LabelTooLong { .. } | RenderError::Internal(_) => None,
+        }
+    }
+
     /// Whether this is an internal failure (500) and not a refused value, which follows `ratelimitly_fail`.
     pub fn is_internal(&self) -> bool {
         matches!(self, RenderError::Internal(_))

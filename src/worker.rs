@@ -8,9 +8,10 @@ use crate::driver::{Driver, SetUpError};
 use crate::logging::Paced;
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
-use crate::render::Buffers;
+use crate::render::{Buffers, Owner};
 use ratelimitly_core::time::Millis;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::rc::Rc;
 
@@ -33,7 +34,9 @@ pub struct Slot {
     /// Whether a later cycle has taken over in this very process (`master_process off`).
     retired: Cell<bool>,
     buffers: RefCell<Buffers>,
-    refused_values: RefCell<Paced>,
+    internal_failures: RefCell<Paced>,
+    /// As many as there are definitions.
+    refused_values: RefCell<HashMap<Option<Owner>, Paced>>,
 }
 
 /// There is no driver and it is too early to try again.
@@ -65,6 +68,11 @@ impl WorkerSlot {
         }
     }
 
+    /// Like `driver`, for a report: a cycle of the past makes no new one for it.
+    pub fn reporting_driver(&self, conf: &MainConf) -> Result<Rc<Driver>, Unavailable> {
+        if self.slot.retired.get() { self.existing().ok_or(Unavailable) } else { self.driver(conf) }
+    }
+
     /// The driver, if the worker has one.
     pub fn existing(&self) -> Option<Rc<Driver>> {
         self.slot.driver.borrow().clone()
@@ -80,10 +88,22 @@ impl WorkerSlot {
         self.slot.buffers.replace(buffers);
     }
 
-    /// Logs, paced, that a rendered value cannot be used.
-    pub fn note_refused_value(&self, log: Log, cause: &dyn Display) {
-        if let Some(due) = self.slot.refused_values.borrow_mut().occurred(clock::monotonic()) {
+    /// Logs, paced for each owner, that a rendered value cannot be used; `None` stands for the request as a whole.
+    pub fn note_refused_value(&self, log: Log, owner: Option<Owner>, cause: &dyn Display) {
+        let mut paces = self.slot.refused_values.borrow_mut();
+        if let Some(due) = paces.entry(owner).or_default().occurred(clock::monotonic()) {
             log.write(Level::Warn, format_args!("ratelimitly: {cause}{due}"));
+        }
+    }
+
+    /// Logs that the module itself failed a request: paced as a warning, and each at the level of single requests.
+    pub fn note_internal_failure(&self, log: Log, detail: Level, cause: &dyn Display) {
+        log.write(detail, format_args!("ratelimitly: admission failure=internal: {cause}"));
+        if let Some(due) = self.slot.internal_failures.borrow_mut().occurred(clock::monotonic()) {
+            log.write(
+                Level::Warn,
+                format_args!("ratelimitly: a request was answered with 500: {cause}{due}"),
+            );
         }
     }
 

@@ -22,8 +22,12 @@ pub const MOST_TARGETS: usize = 64;
 /// Most addresses of one target.
 pub const MOST_ADDRESSES: usize = 16;
 
-/// Address lookups under way at a time; each holds a socket.
-const LOOKUPS_AT_A_TIME: usize = 32;
+/// Most address lookups under way at a time.
+const MOST_LOOKUPS: usize = 8;
+
+/// Most sockets that one discovery holds at a time: a lookup holds one for each nameserver that it has asked, and what
+/// it holds a worker's clients lack.
+const MOST_SOCKETS: usize = 16;
 
 /// What one discovery is to find.
 pub struct Plan {
@@ -109,7 +113,7 @@ async fn find_addresses(plan: &mut Plan, targets: &[Target]) -> (Addresses, Look
     let nameservers = &plan.nameservers;
     let mut answers = stream::iter(questions)
         .map(|(name, family)| async move { (name, nameservers.ask(name, family).await) })
-        .buffer_unordered(LOOKUPS_AT_A_TIME);
+        .buffer_unordered(lookups_at_a_time(nameservers.count()));
     let mut addresses = Addresses::new();
     let mut failure = LookupError::TimedOut;
     while let Either::Left((Some((name, answer)), _)) = select(answers.next(), &mut plan.deadline).await {
@@ -122,6 +126,10 @@ async fn find_addresses(plan: &mut Plan, targets: &[Target]) -> (Addresses, Look
         }
     }
     (addresses, failure)
+}
+
+fn lookups_at_a_time(nameservers: usize) -> usize {
+    (MOST_SOCKETS / nameservers.max(1)).clamp(1, MOST_LOOKUPS)
 }
 
 /// An address that a datagram can be meant for.

@@ -57,6 +57,11 @@ impl Nameservers {
         Ok(Nameservers { pools: pools.collect::<Result<_, _>>()?, first: Cell::new(0), trouble })
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.pools.len()
+    }
+
     /// The records of one type at `name`, which must be absolute, or at what it is an alias of.
     pub async fn ask(&self, name: &Name, kind: RecordType) -> Result<Records, LookupError> {
         let mut name = name.clone();

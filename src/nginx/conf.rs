@@ -61,9 +61,9 @@ impl Conf {
         }
     }
 
-    /// Logs `"<directive>" directive: <message> in <file>:<line>`, as nginx's own configuration errors end.
+    /// Logs `ratelimitly: "<directive>" directive: <message> in <file>:<line>`, as nginx's own configuration errors end.
     pub fn log(&self, level: Level, directive: &str, message: impl fmt::Display) {
-        let line = format!("\"{directive}\" directive: {message}");
+        let line = format!("ratelimitly: \"{directive}\" directive: {message}");
         // SAFETY: the loader is live; "%*s" takes a size_t and that many bytes, which nginx copies.
         unsafe {
             ffi::ngx_conf_log_error(
