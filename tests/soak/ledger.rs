@@ -22,6 +22,8 @@ pub(crate) struct Ledger {
     pub datagrams: u64,
     /// Distinct request ids.
     pub admissions: u64,
+    /// Requests that a server decided anew and otherwise because their datagram came after the time to remember them.
+    pub late: u64,
     /// Reports, distinct ones.
     pub reports: u64,
     /// The first of what does not agree.
@@ -34,7 +36,36 @@ pub(crate) struct Ledger {
 #[derive(Default)]
 struct Seen {
     requests: HashSet<String>,
-    verdicts: HashSet<&'static str>,
+    /// Verdicts in the order of their events.
+    verdicts: Vec<Decided>,
+}
+
+/// A server's verdict.
+struct Decided {
+    verdict: &'static str,
+    at_ms: u64,
+    server: u64,
+    ttl_ms: u64,
+}
+
+impl Seen {
+    /// The verdicts given while the service had to remember the request, counted from its first arrival. What reached a
+    /// server later, on a machine that stood still, is a new request to it.
+    fn remembered(&self) -> Vec<&'static str> {
+        let Some(first) = self.verdicts.first() else { return Vec::new() };
+        let timely = self.verdicts.iter().filter(|decided| decided.at_ms < first.at_ms + first.ttl_ms);
+        let mut verdicts: Vec<_> = timely.map(|decided| decided.verdict).collect();
+        verdicts.sort_unstable();
+        verdicts.dedup();
+        verdicts
+    }
+
+    /// For people: `+0 ms 1015809 allow`.
+    fn told(&self) -> String {
+        let start = self.verdicts.first().map_or(0, |decided| decided.at_ms);
+        let told = |d: &Decided| format!("+{} ms {} {}", d.at_ms - start, d.server, d.verdict);
+        self.verdicts.iter().map(told).collect::<Vec<_>>().join(", ")
+    }
 }
 
 struct Line<'a> {
@@ -103,9 +134,11 @@ impl Ledger {
         self.datagrams += 1;
         let seen = seen.entry(label.text).or_default();
         seen.requests.insert(event.request_id);
-        seen.verdicts.extend(event.verdict.map(|verdict| match verdict {
-            Verdict::Allow => "allow",
-            Verdict::Deny => "deny",
+        seen.verdicts.extend(event.verdict.map(|verdict| Decided {
+            verdict: if verdict == Verdict::Allow { "allow" } else { "deny" },
+            at_ms: event.time_ms,
+            server: event.server,
+            ttl_ms: event.dedup_ttl_ms.unwrap_or_default().into(),
         }));
     }
 
@@ -114,10 +147,10 @@ impl Ledger {
         let admissions = seen.requests.len();
         match line.verdict {
             "allow" | "deny" => {
-                let same = seen.verdicts.len() == 1 && seen.verdicts.contains(line.verdict);
-                if admissions != 1 || !same {
-                    self.problem(format!("{text}: {admissions} admissions, verdicts {:?}", seen.verdicts));
+                if admissions != 1 || seen.remembered() != [line.verdict] {
+                    self.problem(format!("{text}: {admissions} admissions, verdicts {}", seen.told()));
                 }
+                self.late += u64::from(seen.verdicts.iter().any(|decided| decided.verdict != line.verdict));
                 // A client that leaves after the verdict is logged with 499.
                 if (line.status == 429) != (line.verdict == "deny") && line.status != 499 {
                     self.problem(format!("{text}: this status does not follow from that verdict"));

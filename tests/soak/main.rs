@@ -19,7 +19,7 @@ use tokio::task::LocalSet;
 
 /// Between two reloads.
 const RELOAD: Duration = Duration::from_secs(5);
-const USAGE: &str = "usage: ratelimitly-soak [minutes] [--seed <n>] [--rate <requests a second>]";
+const USAGE: &str = "usage: ratelimitly-soak [minutes] [--seed <n>] [--rate <requests a second>] [--keep]";
 
 /// What is asked for on the command line.
 #[derive(Clone, Copy)]
@@ -27,6 +27,7 @@ struct Plan {
     length: Duration,
     seed: u64,
     rate: u32,
+    keep: bool,
 }
 
 #[tokio::main]
@@ -61,12 +62,13 @@ fn minutes(length: Duration) -> f64 {
 }
 
 fn parse(arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
-    let mut plan = Plan { length: Duration::from_secs(300), seed: fastrand::u64(..), rate: 60 };
+    let mut plan = Plan { length: Duration::from_secs(300), seed: fastrand::u64(..), rate: 60, keep: false };
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
         match argument.as_str() {
             "--seed" => plan.seed = number(&argument, &value()?)?,
+            "--keep" => plan.keep = true,
             "--rate" => plan.rate = number(&argument, &value()?)?,
             _ => {
                 let minutes: f64 = number("minutes", &argument)?;
@@ -87,7 +89,7 @@ fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
 
 async fn run(plan: Plan) -> Report {
     let mut random = fastrand::Rng::with_seed(plan.seed);
-    let mut site = Site::start(random.u64(..)).await;
+    let mut site = Site::start(random.u64(..), plan.keep).await;
     let until = Instant::now() + plan.length;
 
     let chaos = tokio::spawn(chaos::run(site.dev.clone(), random.fork()));
@@ -98,9 +100,9 @@ async fn run(plan: Plan) -> Report {
     chaos::clear(&site.dev).await;
 
     let warnings = site.nginx.log_lines(r"ratelimitly: ").len();
-    let (log, events) = (site.nginx.prefix().join("soak.log"), site.events.clone());
+    let events = site.events.clone();
     // The harness's own checks: same workers, nothing held, a last reload, a clean log. They keep the folder.
-    let (log, finished) = site.finish(&log).await;
+    let (log, finished) = site.finish().await;
     let ledger = ledger::settle(&log, &events);
     Report { tally, ledger, samples, length: plan.length, finished, warnings }
 }

@@ -36,6 +36,12 @@ impl Report {
             ledger.admissions, ledger.datagrams, ledger.asked_without_verdict, ledger.reports
         );
         println!("          {} lines or admissions that do not agree", ledger.problem_count);
+        if ledger.late > 0 {
+            println!(
+                "          {} decided once more after their time, on a machine that stood still",
+                ledger.late
+            );
+        }
         self.problems()
     }
 

@@ -22,6 +22,7 @@ const CONFIGURATION: &str = r#"
         ratelimitly_tracker backend "service=soak" ttl=2s min_sample_threshold=1;
         ratelimitly_guard quick tracker=backend threshold=2ms;
 
+        {debug}
         log_format soak '$request_id $status $ratelimitly_verdict "$request"';
         client_max_body_size 4m;
         server {
@@ -92,6 +93,7 @@ pub(crate) struct Site {
     /// The development server's events, one JSON line each.
     pub events: PathBuf,
     folder: TempDir,
+    keep: bool,
 }
 
 /// Where the clients connect.
@@ -102,7 +104,8 @@ pub(crate) struct Ports {
 }
 
 impl Site {
-    pub async fn start(seed: u64) -> Site {
+    /// `keep`: with a debug log, and its files stay.
+    pub async fn start(seed: u64, keep: bool) -> Site {
         let folder = tempfile::Builder::new().prefix("ratelimitly-soak-").tempdir().expect("a folder");
         let events = folder.path().join("events");
         let dev = Dev::with(|mut config| {
@@ -113,26 +116,31 @@ impl Site {
             config
         })
         .await;
-        let nginx =
-            Nginx::builder(CONFIGURATION).dev(&dev).set("fail", "open").log_level("notice").start().await;
+        let debug = if keep { "error_log {prefix}/debug.log debug;" } else { "" };
+        let text = CONFIGURATION.replace("{debug}", debug);
+        let nginx = Nginx::builder(&text).dev(&dev).set("fail", "open").log_level("notice").start().await;
         write_pages(nginx.prefix());
         nginx.admits().await;
-        Site { nginx, dev, events, folder }
+        Site { nginx, dev, events, folder, keep }
     }
 
     pub fn ports(&self) -> Ports {
         Ports { h1: self.nginx.port(), h2: self.nginx.named_port("port_h2") }
     }
 
-    /// Runs the harness's checks, whose end removes nginx's folder: the access log is moved out of it and the file's new
-    /// place returned.
-    pub async fn finish(self, log: &Path) -> (Kept, Result<(), String>) {
-        let kept = self.folder.path().join("access.log");
-        let linked = std::fs::hard_link(log, &kept);
+    /// Runs the harness's checks, whose end removes nginx's folder: the logs are moved out of it.
+    pub async fn finish(mut self) -> (Kept, Result<(), String>) {
+        let own = self.folder.path().to_owned();
+        let link = |name: &str| std::fs::hard_link(self.nginx.prefix().join(name), own.join(name));
+        let linked = ["soak.log", "error.log"].into_iter().try_for_each(link);
+        if self.keep {
+            let _ = link("debug.log"); // nginx may have been stopped before it wrote a line
+            self.folder.disable_cleanup(true);
+            println!("kept:     {}", own.display());
+        }
         let finished = checked(self.nginx.finish()).await;
-        let finished =
-            linked.map_err(|error| format!("the access log cannot be kept: {error}")).and(finished);
-        (Kept { log: kept, _folder: self.folder }, finished)
+        let finished = linked.map_err(|error| format!("the logs cannot be kept: {error}")).and(finished);
+        (Kept { log: own.join("soak.log"), _folder: self.folder }, finished)
     }
 }
 
