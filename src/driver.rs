@@ -190,6 +190,7 @@ impl Driver {
     pub fn handle_deadline(&self, key: AdmissionKey) {
         let now = clock::monotonic();
         self.with_core("an admission's deadline", |core| core.handle_timeout(now, key));
+        self.collect();
         self.settle_soon();
     }
 

@@ -14,6 +14,8 @@ mod membership;
 mod namespace;
 #[path = "pressure/network.rs"]
 mod network;
+#[path = "pressure/stalled.rs"]
+mod stalled;
 
 use ratelimitly_devserver::{Command, Fault, Servers};
 use ratelimitly_tests::{Builder, Dev, Nginx, http};

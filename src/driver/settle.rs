@@ -115,8 +115,9 @@ impl Driver {
         }
     }
 
-    /// Moves the ended admissions' requests out of the table, because their slots may be used again at once.
-    fn collect(&self) {
+    /// Moves the ended admissions' requests out of the table. Whatever ends admissions must call this before anything else
+    /// can run: their slots are free, and a request that starts in the same turn takes one and its place in the table.
+    pub(super) fn collect(&self) {
         while let Some(completion) = self.with_core("an end", |core| core.poll_completion()).flatten() {
             if let Some(waiter) = self.take_waiter(completion.key) {
                 self.ready.borrow_mut().push_back((completion.key, Ending::Completed(completion), waiter));
