@@ -37,7 +37,7 @@ pub fn check(arguments: &crate::Check) -> Result<(), Error> {
         return results::write(&arguments.baseline, &now);
     }
     let kept = read(&arguments.baseline)?;
-    let core = compare("core", now.core, kept.core);
+    let core = compare("in the core", now.core, kept.core);
     let nginx = compare("under nginx", now.nginx, kept.nginx);
     core.and(nginx)
 }
