@@ -172,7 +172,7 @@ async fn leave(port: u16, job: &Job, after: Duration) -> Outcome {
     let _ = client.send(head).await;
     let _ = client.send(vec![b'x'; job.body.min(100_000)]).await;
     tokio::time::sleep(after).await;
-    if after.as_millis() % 2 == 0 {
+    if after.as_millis().is_multiple_of(2) {
         let _ = client.reset();
     }
     Outcome::Left
