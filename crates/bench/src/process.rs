@@ -10,6 +10,9 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Longest wait for something that starts, under valgrind and on a busy machine too.
+const START: Duration = Duration::from_secs(120);
+
 /// Processor seconds of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
@@ -82,13 +85,13 @@ pub fn end(child: &mut Child, how: Signal) -> Result<ExitStatus, Error> {
 
 /// Waits until the look gives something.
 pub fn await_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, Error> {
-    let limit = Instant::now() + Duration::from_secs(30);
+    let limit = Instant::now() + START;
     loop {
         if let Some(found) = look() {
             return Ok(found);
         }
         if Instant::now() > limit {
-            return Err(format!("not within 30 s: {what}").into());
+            return Err(format!("not within {START:?}: {what}").into());
         }
         thread::sleep(Duration::from_millis(5)); // then looked at again
     }

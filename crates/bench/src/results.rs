@@ -114,12 +114,14 @@ pub fn measure(arguments: &crate::Nginx) -> Result<(), Error> {
         true => Results::read(&arguments.json)?,
         false => empty(&conditions),
     };
-    // Written after each run, so that a long one may be cut short.
+    // Written again and again, so that a long run may be cut short.
     if !arguments.times_only {
         for run in 1..=arguments.runs {
             eprintln!("counting, run {run} of {}", arguments.runs);
-            count(&mut results, &conditions)?;
-            write(&arguments.json, &results)?;
+            for place in 0..results.rows.len() {
+                count(&mut results.rows[place], &conditions)?;
+                write(&arguments.json, &results)?;
+            }
         }
     }
     if !arguments.counts_only {
@@ -168,13 +170,14 @@ fn each<'a>(
     })
 }
 
-fn count(results: &mut Results, conditions: &[Condition]) -> Result<(), Error> {
-    for (row, condition) in each(results, conditions) {
-        let parts = &condition.parts;
-        row.add("instructions", counts::instructions(parts, Load::new(1, COUNTED))?);
-        row.add("system calls, 1 in flight", counts::system_calls(parts, Load::new(1, COUNTED))?);
-        row.add("system calls, 1000 in flight", counts::system_calls(parts, Load::new(MANY, COUNTED_MANY))?);
-    }
+fn count(row: &mut Row, conditions: &[Condition]) -> Result<(), Error> {
+    let Some(condition) = conditions.iter().find(|condition| condition.letter == row.letter) else {
+        return Ok(());
+    };
+    let parts = &condition.parts;
+    row.add("instructions", counts::instructions(parts, Load::new(1, COUNTED))?);
+    row.add("system calls, 1 in flight", counts::system_calls(parts, Load::new(1, COUNTED))?);
+    row.add("system calls, 1000 in flight", counts::system_calls(parts, Load::new(MANY, COUNTED_MANY))?);
     Ok(())
 }
 
