@@ -49,8 +49,9 @@ struct Decided {
 }
 
 impl Seen {
-    /// The verdicts given while the service had to remember the request, counted from its first arrival. What reached a
-    /// server later, on a machine that stood still, is a new request to it.
+    /// The verdicts given while the service had to remember the request, counted from its first arrival. What reaches a
+    /// server later is a new request to it: completion delivery at the very end of the horizon, or anything on a machine
+    /// that stood still.
     fn remembered(&self) -> Vec<&'static str> {
         let Some(first) = self.verdicts.first() else { return Vec::new() };
         let timely = self.verdicts.iter().filter(|decided| decided.at_ms < first.at_ms + first.ttl_ms);

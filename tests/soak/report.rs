@@ -37,10 +37,7 @@ impl Report {
         );
         println!("          {} lines or admissions that do not agree", ledger.problem_count);
         if ledger.late > 0 {
-            println!(
-                "          {} decided once more after their time, on a machine that stood still",
-                ledger.late
-            );
+            println!("          {} decided once more when their deduplication time was over", ledger.late);
         }
         self.problems()
     }
