@@ -11,6 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const WAITING: usize = 2000;
+/// Memory that has not changed for this long is at rest.
+const REST: Duration = Duration::from_millis(200);
 /// Within the longest horizon, so that all of them still wait.
 const LOOK: Duration = Duration::from_millis(1500);
 
@@ -26,10 +28,23 @@ pub fn per_1000(servers: &Servers, condition: &Condition) -> Result<Option<f64>,
         Client::warm_up(nginx.address)?;
     }
     servers.silence();
-    let before = resident(nginx.worker)?;
+    let before = settled(nginx.worker)?;
     let most = wait(&nginx, if condition.letter == BARE { &REQUEST[..20] } else { REQUEST });
     servers.delay(Duration::ZERO);
     Ok(Some((most? - before) as f64 / 1024.0 / WAITING as f64 * 1000.0))
+}
+
+/// Memory of a worker that has come to rest after its start.
+fn settled(worker: u32) -> Result<u64, Error> {
+    let mut seen = resident(worker)?;
+    loop {
+        thread::sleep(REST); // then compared
+        let now = resident(worker)?;
+        if now == seen {
+            return Ok(now);
+        }
+        seen = now;
+    }
 }
 
 /// The most memory seen while requests wait.
