@@ -10,7 +10,7 @@ use std::process::Command;
 pub struct Machine {
     /// The processor as it calls itself.
     pub processor: String,
-    /// Processors that may be used.
+    /// Its processors.
     pub processors: usize,
     /// Kernel release.
     pub kernel: String,
@@ -36,7 +36,7 @@ impl Machine {
                 family.unwrap_or_default(),
                 model.unwrap_or_default()
             ),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            processors: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
             nginx: nginx_version().unwrap_or_default(),
             load_before: fs::read_to_string("/proc/loadavg")
