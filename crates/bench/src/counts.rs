@@ -22,12 +22,19 @@ pub struct Load {
     pub requests: (u64, u64),
     /// How many times slower nginx's clocks run.
     pub slowed: u32,
+    /// Closed loops that begin each second.
+    pub pace: f64,
 }
 
 impl Load {
     /// A load without delay. With many in flight a worker that a tool slows down would miss its deadlines.
     pub fn new(in_flight: usize, requests: u64) -> Load {
-        Load { in_flight, requests: (requests / 4, requests), slowed: if in_flight > 1 { SLOWED } else { 1 } }
+        Load {
+            in_flight,
+            requests: (requests / 4, requests),
+            slowed: if in_flight > 1 { SLOWED } else { 1 },
+            pace: f64::INFINITY,
+        }
     }
 }
 
@@ -68,7 +75,7 @@ fn run(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<TempDir, 
     let nginx = Nginx::start_slowed(parts, mode, load.slowed)?;
     let seen = Client::warm_up(nginx.address)
         .and_then(|()| Client::connect(nginx.address, load.in_flight))
-        .and_then(|mut client| client.ask(requests))
+        .and_then(|client| client.paced(load.pace).ask(requests))
         .and_then(|seen| seen.sound("counting"));
     if let Err(error) = seen {
         return Err(format!("{error}\n{}", nginx.complaints()).into());

@@ -82,6 +82,8 @@ struct Connection {
 pub struct Client {
     epoll: OwnedFd,
     connections: Vec<Connection>,
+    /// How many closed loops begin each second.
+    pace: f64,
 }
 
 impl Client {
@@ -96,7 +98,13 @@ impl Client {
             epoll::add(&epoll, &stream, epoll::EventData::new_u64(place as u64), epoll::EventFlags::IN)?;
             connections.push(Connection { stream, asked: None, received: Vec::new() });
         }
-        Ok(Client { epoll, connections })
+        Ok(Client { epoll, connections, pace: f64::INFINITY })
+    }
+
+    /// Lets so many closed loops begin each second, instead of all at once.
+    pub fn paced(mut self, loops_a_second: f64) -> Client {
+        self.pace = loops_a_second;
+        self
     }
 
     /// Asks until the first good answer: whoever serves there knows by then whom to ask.
@@ -138,6 +146,8 @@ impl Client {
             plan,
             started: Instant::now(),
             sent: 0,
+            loops: self.connections.len() as u64,
+            pace: self.pace,
             idle: (0..self.connections.len()).collect(),
             seen: Seen::default(),
         };
@@ -175,6 +185,9 @@ struct Run {
     plan: Plan,
     started: Instant,
     sent: u64,
+    /// How many closed loops there are, and how many of them begin each second.
+    loops: u64,
+    pace: f64,
     idle: Vec<usize>,
     seen: Seen,
 }
@@ -183,10 +196,18 @@ impl Run {
     /// The time of the next request, if it has come.
     fn next_due(&self, now: Instant) -> Option<Instant> {
         match self.plan {
-            Plan::Count(count) => (self.sent < count).then_some(now),
-            Plan::Until(until) => (now < until).then_some(now),
+            Plan::Count(count) => (self.sent < count && self.loop_due() <= now).then_some(now),
+            Plan::Until(until) => (now < until && self.loop_due() <= now).then_some(now),
             Plan::Open { rate, until } => Some(self.open_due(rate)).filter(|due| *due <= now && *due < until),
         }
+    }
+
+    /// When the next closed loop begins; they are all under way afterwards.
+    fn loop_due(&self) -> Instant {
+        if self.sent >= self.loops || self.pace.is_infinite() {
+            return self.started;
+        }
+        self.started + Duration::from_secs_f64(self.sent as f64 / self.pace)
     }
 
     fn open_due(&self, rate: f64) -> Instant {
@@ -206,6 +227,9 @@ impl Run {
         match self.plan {
             Plan::Open { rate, until } if !self.idle.is_empty() && self.open_due(rate) < until => {
                 Some(self.open_due(rate).saturating_duration_since(now))
+            }
+            Plan::Count(_) | Plan::Until(_) if self.sent < self.loops && !self.idle.is_empty() => {
+                Some(self.loop_due().saturating_duration_since(now))
             }
             _ => Some(PATIENCE),
         }

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Requests in flight, and how long each answer takes, microseconds.
 const SIZES: [(usize, u64); 4] = [(10, 1_600), (100, 16_000), (1_000, 160_000), (10_000, 1_600_000)];
+/// About what comes of the sizes, requests a second.
+const RATE: f64 = 6_000.0;
 /// Requests that are counted, at the least.
 const COUNTED: u64 = 2000;
 
@@ -76,13 +78,12 @@ fn time(size: &mut Size, servers: &Servers, module: &Parts, duration: Duration) 
     Client::warm_up(nginx.address)?;
     let asked = servers.answerers[0].seen();
     let memory = resident(nginx.worker)?;
-    let mut client = Client::connect(nginx.address, size.in_flight)?;
-    // The first loop brings all requests in flight; it is not measured.
-    client.ask(size.in_flight as u64)?.sound("the first loop")?;
+    // All at once would be a burst of them for ever: begun at the rate they go on with, they stay apart.
+    let mut client = Client::connect(nginx.address, size.in_flight)?.paced(RATE);
     let before = Cpu::of(nginx.worker)?;
     let seen = client.ask_for(duration)?.sound("the loops")?;
     let used = Cpu::of(nginx.worker)?.since(before);
-    if servers.answerers[0].seen() - asked != seen.good + size.in_flight as u64 {
+    if servers.answerers[0].seen() - asked != seen.good {
         return Err("a request was sent more or less than once".into());
     }
     size.rate.0.push(seen.rate());
@@ -96,7 +97,6 @@ fn time(size: &mut Size, servers: &Servers, module: &Parts, duration: Duration) 
 fn bare_cpu(connections: usize, rate: f64, duration: Duration) -> Result<f64, Error> {
     let nginx = Nginx::start(&Parts::default(), Mode::Worker)?;
     let mut client = Client::connect(nginx.address, connections)?;
-    client.ask(connections as u64)?.sound("the first loop")?;
     let before = Cpu::of(nginx.worker)?;
     let seen = client.offer(rate, duration)?.sound("the bare location")?;
     let used = Cpu::of(nginx.worker)?.since(before);
@@ -106,8 +106,12 @@ fn bare_cpu(connections: usize, rate: f64, duration: Duration) -> Result<f64, Er
 fn count(size: &mut Size, module: &Parts) -> Result<(), Error> {
     // Whole loops, so that both runs end with nothing in flight.
     let requests = (COUNTED.div_ceil(size.in_flight as u64) * size.in_flight as u64).max(COUNTED);
-    let load =
-        Load { in_flight: size.in_flight, requests: (size.in_flight as u64, requests), slowed: SLOWED };
+    let load = Load {
+        in_flight: size.in_flight,
+        requests: (size.in_flight as u64, requests),
+        slowed: SLOWED,
+        pace: RATE / f64::from(SLOWED),
+    };
     let bare = Parts::default();
     size.instructions = Some(counts::instructions(module, load)? - counts::instructions(&bare, load)?);
     size.system_calls = Some(counts::system_calls(module, load)? - counts::system_calls(&bare, load)?);
