@@ -89,6 +89,8 @@ fn time(size: &mut Size, servers: &Servers, module: &Parts, duration: Duration) 
     size.rate.0.push(seen.rate());
     size.cpu.0.push((used.user + used.system) * 10_000.0 / seen.good as f64);
     size.memory_kib.0.push((resident(nginx.worker)? - memory) as f64 / 1024.0);
+    // As many connections again would be too many for some limits on open files.
+    drop((client, nginx));
     size.bare_cpu.0.push(bare_cpu(size.in_flight, seen.rate(), duration)?);
     Ok(())
 }
