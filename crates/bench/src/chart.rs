@@ -65,7 +65,7 @@ fn cpu_in_flight(results: &scale::Results, file: &Path) -> Result<(), Error> {
     root.fill(&WHITE)?;
     let (right, top, _) = bounds(&lines);
     let chart = ChartBuilder::on(&root)
-        .caption("worker's processor time of a request, µs, at 6,000 requests/s", ("sans-serif", 18))
+        .caption("worker's processor time of a request, µs", ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(56)
