@@ -44,7 +44,7 @@ async fn a_key_in_the_wrong_place_is_not_repeated() {
     ] {
         let checked = check(&format!("http {{ {line} }}"), &[]).await;
         assert!(
-            !checked.ok && checked.message.contains("[emerg] \"ratelimitly"),
+            !checked.ok && checked.message.contains("[emerg] ratelimitly: \"ratelimitly"),
             "{line}: {}",
             checked.message
         );
