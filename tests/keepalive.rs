@@ -211,8 +211,10 @@ async fn whatever_the_race_does_each_request_is_admitted_and_reported_once() {
     let count = waves(nginx.port(), 4, 20).await;
 
     for line in lines(&nginx, count).await {
-        let good = ["GET 200 \"200\" allow", "GET 200 \"502, 200\" allow", "POST 200 \"200\" allow"];
-        assert!(good.contains(&line.as_str()) || line == "POST 502 \"502\" allow", "{line}");
+        // nginx tries kept connections one after the other: a GET may meet the race at several of them.
+        let ended = if line.starts_with("GET") { line.replace("502, ", "") } else { line.clone() };
+        let good = ["GET 200 \"200\" allow", "POST 200 \"200\" allow", "POST 502 \"502\" allow"];
+        assert!(good.contains(&ended.as_str()), "{line}");
     }
     one_each(&dev, &nginx, count).await;
     nginx.finish().await;
