@@ -2,7 +2,7 @@
 //! down to what the test itself caused. Called by tests and by the lifecycle checks, which reset it.
 
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
-use ratelimitly_devserver::{Command, Config, DevServer, Event, Fault, Kind, Servers};
+use ratelimitly_devserver::{Command, Config, DevServer, DnsFault, Event, Fault, FaultKind, Kind, Servers};
 use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -76,6 +76,28 @@ impl Dev {
     pub async fn fault(&self, fault: Fault) {
         let command = Command::Fault { servers: Servers::All, fault };
         self.apply(command).await.expect("a fault that can be set");
+    }
+
+    /// Clears these faults at every server, or all of them where none is named. Answers that `hold` kept back leave.
+    ///
+    /// # Panics
+    /// A held answer cannot be sent.
+    pub async fn clear(&self, faults: impl Into<Vec<FaultKind>>) {
+        let command = Command::Clear { servers: Servers::All, faults: faults.into() };
+        self.apply(command).await.expect("faults that can be cleared");
+    }
+
+    /// Sets a fault of DNS; when this returns, it is in effect.
+    ///
+    /// # Panics
+    /// Its parameters make no sense.
+    pub async fn dns_fault(&self, fault: DnsFault) {
+        self.apply(Command::Dns { fault }).await.expect("a DNS fault that can be set");
+    }
+
+    /// Clears every fault of DNS.
+    pub async fn clear_dns(&self) {
+        self.apply(Command::ClearDns { faults: Vec::new() }).await.expect("DNS faults can be cleared");
     }
 
     /// The rate requests that the test caused, one event for each datagram at each server.
