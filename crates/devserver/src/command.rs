@@ -1,6 +1,6 @@
 //! What can be told to a running development server: the typed commands and their replies. The control socket and
 //! `serve --apply` read them as JSON, `DevServer::apply` takes them as they are. Pure data: what a command does is
-//! in `devserver.rs`, what a fault does in `respond.rs` and `dns.rs`.
+//! in `devserver.rs`, what a fault does in `server.rs`, `respond.rs` and `limiter/answer.rs`, in DNS in `dns/zone.rs`.
 
 mod reply;
 

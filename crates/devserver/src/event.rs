@@ -63,6 +63,13 @@ pub struct Event {
     pub label: Option<LabelSeen>,
 }
 
+impl Event {
+    /// The metrics label's text; empty where none was sent.
+    pub fn label_text(&self) -> &str {
+        self.label.as_ref().map_or("", |label| &label.text)
+    }
+}
+
 /// What kind of datagram an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -59,10 +59,7 @@ impl Limiter {
     /// repeat what was found then. Tokens are consumed once: by the first answer that is an allow.
     pub fn decide(&mut self, now_ms: u64, request: &Request<'_>, overrides: &Overrides) -> Answer {
         let key = RequestKey { key_id: request.key_id, id: request.request_id };
-        let fresh = match self.memory.assessment(now_ms, key) {
-            Some(_) => None,
-            None => Some(self.assess(now_ms, request)),
-        };
+        let fresh = (!self.memory.is_decided(now_ms, key)).then(|| self.assess(now_ms, request));
         let (assessment, consumed) = self.memory.first(now_ms, key, request.ttl_ms, fresh);
         let answer = assessment.answer(overrides);
         if answer.is_allow() && assessment.fits() && !std::mem::replace(consumed, true) {

@@ -2,10 +2,11 @@
 //! `server.rs` for every datagram understood, before its answer leaves.
 
 use crate::event::Event;
+use crate::server::lock;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -38,7 +39,7 @@ impl Recorder {
 
     /// Records what `event` makes of its sequence number. It is not called where nobody would see the event.
     pub fn record(&self, event: impl FnOnce(u64) -> Event) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let seq = state.next_seq;
         state.next_seq += 1;
         if !self.keeps && state.file.is_none() {
@@ -59,11 +60,11 @@ impl Recorder {
     }
 
     pub fn events(&self) -> Vec<Event> {
-        self.lock().events.clone()
+        lock(&self.state).events.clone()
     }
 
     pub fn clear(&self) {
-        self.lock().events.clear();
+        lock(&self.state).events.clear();
     }
 
     /// The events once they fulfil the predicate, or as `Err` what there is when the time is over.
@@ -88,12 +89,8 @@ impl Recorder {
     }
 
     fn fulfilling(&self, predicate: &mut impl FnMut(&[Event]) -> bool) -> Option<Vec<Event>> {
-        let state = self.lock();
+        let state = lock(&self.state);
         predicate(&state.events).then(|| state.events.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

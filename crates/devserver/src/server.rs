@@ -1,5 +1,5 @@
 //! One server: its socket's loop, and what happens to a datagram from its arrival to its answer. Started and stopped
-//! by `devserver.rs`. Everything that all servers have in common is in `Service`.
+//! by `fleet.rs`. Everything that all servers have in common is in `Service`.
 
 use crate::command::{FaultKind, Ignored, Lost};
 use crate::event::{Event, Fate, Kind, Verdict};

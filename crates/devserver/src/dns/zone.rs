@@ -164,10 +164,9 @@ impl Zone {
     /// Whether the name exists, and its records of the type asked for.
     fn records(&self, query: &Query) -> (bool, Vec<Record>) {
         if query.name == self.service {
-            return (
-                true,
-                if query.query_type == RecordType::SRV { self.srv_records(query) } else { Vec::new() },
-            );
+            let records =
+                if query.query_type == RecordType::SRV { self.srv_records(query) } else { Vec::new() };
+            return (true, records);
         }
         if query.name == self.apex {
             return (true, if query.query_type == RecordType::SOA { vec![self.soa()] } else { Vec::new() });
@@ -177,19 +176,19 @@ impl Zone {
             // What is left without records of its own is `_udp.<zone>`, above the SRV name.
             return (query.name.zone_of(&self.service), Vec::new());
         };
-        if self
-            .hits(id, |fault| if let DnsFault::NoTarget { servers } = fault { Some(servers) } else { None })
-        {
+        if self.hits(id, DnsFaultKind::NoTarget) {
             return (false, Vec::new());
         }
-        if self
-            .hits(id, |fault| if let DnsFault::NoAddress { servers } = fault { Some(servers) } else { None })
-        {
+        if self.hits(id, DnsFaultKind::NoAddress) {
             return (true, Vec::new());
         }
-        let mut addresses: Vec<IpAddr> = members().map(|(_, address)| address.ip()).collect();
-        addresses.extend(self.extra_addresses(id));
-        addresses.dedup();
+        let own = members().map(|(_, address)| address.ip());
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        for address in own.chain(self.extra_addresses(id)) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
         (true, self.address_records(query, &addresses))
     }
 
@@ -224,16 +223,16 @@ impl Zone {
 
     /// A member's target, `s-<id>.<zone>` unless a fault gives it another form.
     fn target(&self, id: u64) -> Name {
-        let bad = self
-            .hits(id, |fault| if let DnsFault::BadTarget { servers } = fault { Some(servers) } else { None });
-        let prefix = if bad { "server" } else { "s" };
+        let prefix = if self.hits(id, DnsFaultKind::BadTarget) { "server" } else { "s" };
         self.apex
             .prepend_label(format!("{prefix}-{id}"))
             .expect("a longer label fitted when the zone was made")
     }
 
-    fn hits(&self, id: u64, servers: impl Fn(&DnsFault) -> Option<&Servers>) -> bool {
-        self.faults.iter().filter_map(servers).any(|servers| servers.contains(id))
+    /// Whether a fault of this kind is about this server's target.
+    fn hits(&self, id: u64, kind: DnsFaultKind) -> bool {
+        let of_kind = self.faults.iter().filter(|fault| fault.kind() == kind);
+        of_kind.filter_map(DnsFault::servers).any(|servers| servers.contains(id))
     }
 
     /// Its minimum is 0, so that no resolver caches that a name or record is missing.
@@ -256,6 +255,16 @@ impl DnsFault {
             DnsFault::Silent => DnsFaultKind::Silent,
             DnsFault::Truncate => DnsFaultKind::Truncate,
             DnsFault::ExtraAddresses { .. } => DnsFaultKind::ExtraAddresses,
+        }
+    }
+
+    /// Whose targets the fault is about, where it is about those of some servers.
+    fn servers(&self) -> Option<&Servers> {
+        match self {
+            DnsFault::NoAddress { servers }
+            | DnsFault::NoTarget { servers }
+            | DnsFault::BadTarget { servers } => Some(servers),
+            _ => None,
         }
     }
 }

@@ -54,9 +54,10 @@ impl Memory {
         Arrival { copy: remembered.count(server), repeat }
     }
 
-    /// What was found when this request was first decided, if that is still remembered.
-    pub fn assessment(&self, now_ms: u64, key: RequestKey) -> Option<&Assessment> {
-        self.0.get(&key).filter(|remembered| now_ms < remembered.expires_ms)?.assessment.as_ref()
+    /// Whether this request has been decided before and that is still remembered.
+    pub fn is_decided(&self, now_ms: u64, key: RequestKey) -> bool {
+        let fresh = |remembered: &&Remembered| now_ms < remembered.expires_ms;
+        self.0.get(&key).filter(fresh).is_some_and(|remembered| remembered.assessment.is_some())
     }
 
     /// Keeps a fresh assessment, whose TTL starts now, and hands out the one that holds and whether its tokens are

@@ -28,7 +28,7 @@ async fn a_request_is_told_in_full() {
     assert_eq!((event.guards[0].threshold_ms, event.guards[0].ttl_ms), (50, 60_000));
     assert_eq!(event.resources[1].bucket, resource("b", 5, 1).bucket.to_string());
     assert_eq!((event.resources[0].tokens, event.resources[0].rate_limit), (2, 9));
-    assert_eq!(event.label.as_ref().map(|label| label.text.as_str()), Some("GET /a"));
+    assert_eq!(event.label_text(), "GET /a");
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ async fn it_is_granted_up_to_the_limit_and_then_refused() {
         assert_eq!(decisions, [Granted, Granted, Granted, Rejected, Rejected], "{kind:?}");
         let event = &dev.events()[0];
         assert_eq!(event.steering_feedback, 1);
-        assert_eq!(event.label.as_ref().map(|label| label.text.as_str()), Some("GET /"));
+        assert_eq!(event.label_text(), "GET /");
     }
 }
 

@@ -122,6 +122,15 @@ fn members_come_and_go() {
 }
 
 #[test]
+fn an_address_is_listed_once_however_many_ports_it_has() {
+    let mut zone = zone();
+    for address in ["127.0.0.2:7", "127.0.0.3:8", "127.0.0.2:9"] {
+        zone.add(3, address.parse().unwrap());
+    }
+    assert_eq!(addresses(&mut zone, "s-3.dev.test.", RecordType::A), ["127.0.0.2", "127.0.0.3"]);
+}
+
+#[test]
 fn servfail_and_silence_cover_every_query() {
     let mut zone = zone();
     zone.set_fault(DnsFault::ServFail);
