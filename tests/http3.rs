@@ -1,12 +1,11 @@
 //! HTTP/3, which nginx 1.28.3 speaks and Debian's 1.22.1 does not: each stream has its own admission, and a cancelled one
 //! takes no other with it.
 
-#[path = "http3/client.rs"]
-mod client;
-
 use bytes::Bytes;
-use client::{Certificate, Connection, Stream};
 use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Order, Servers};
+use ratelimitly_tests::h3::{Connection, Stream};
+use ratelimitly_tests::http::{Request, Response};
+use ratelimitly_tests::tls::Certificate;
 use ratelimitly_tests::{Dev, Kind, Nginx, Upstream, eventually, kind};
 use std::time::Duration;
 
@@ -103,8 +102,8 @@ fn label(event: &Event) -> &str {
     event.label.as_ref().map_or("", |label| label.text.as_str())
 }
 
-fn post() -> http::Request<()> {
-    let request = http::Request::post("https://localhost/upload?n=1").header("content-length", 1 << 20);
+fn post() -> Request<()> {
+    let request = Request::post("https://localhost/upload?n=1").header("content-length", 1 << 20);
     request.body(()).expect("a request")
 }
 
@@ -120,7 +119,7 @@ async fn twenty_streams_of_one_connection_get_their_own_verdicts() {
     }
     let mut site = site("close").await;
     let last_token = site.connection.get("/shut").await.expect("sent").response().await.expect("a response");
-    assert_eq!(last_token.status(), 200);
+    assert_eq!(last_token.status, 200);
     site.dev.clear_events();
     site.fault(Fault::Hold).await;
 
@@ -136,14 +135,14 @@ async fn twenty_streams_of_one_connection_get_their_own_verdicts() {
     for (n, stream) in streams.into_iter().enumerate() {
         let response = stream.response().await.expect("a response");
         let expected = if n % 2 == 0 { (200, "allow") } else { (429, "deny") };
-        assert_eq!((response.status().as_u16(), verdict(&response)), expected, "stream {n}");
+        assert_eq!((response.status, verdict(&response)), expected, "stream {n}");
     }
     assert_eq!(site.dev.admissions().len(), 20);
     site.finish().await;
 }
 
-fn verdict(response: &http::Response<Bytes>) -> &str {
-    response.headers().get("x-verdict").map_or("-", |verdict| verdict.to_str().expect("text"))
+fn verdict(response: &Response) -> &str {
+    response.header("x-verdict").unwrap_or("-")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -191,7 +190,7 @@ async fn cancelled(site: Site, mut streams: Vec<Stream>, cancel: fn(Stream), req
     site.held(5).await;
     site.answer_all().await;
     for stream in streams {
-        assert_eq!(stream.response().await.expect("a response").status(), 200);
+        assert_eq!(stream.response().await.expect("a response").status, 200);
     }
 
     site.nginx.await_access_log(3).await;
@@ -215,7 +214,7 @@ async fn a_body_sent_during_the_wait_arrives_whole() {
     stream.finish().await.expect("the body ends");
     let response = stream.response().await.expect("a response");
 
-    assert_eq!((response.status().as_u16(), &response.body()[..]), (200, &b"stored"[..]));
+    assert_eq!((response.status, response.text().as_str()), (200, "stored"));
     let seen = site.upstream.seen();
     assert!(seen[0].body == megabyte(), "the upstream got {} bytes", seen[0].body.len());
     site.finish().await;
@@ -234,7 +233,7 @@ async fn a_denied_body_is_not_waited_for() {
     let stream = site.connection.start(post()).await.expect("sent");
     let response = stream.response().await.expect("a response");
 
-    assert_eq!((response.status().as_u16(), verdict(&response)), (429, "deny"));
+    assert_eq!((response.status, verdict(&response)), (429, "deny"));
     assert!(site.upstream.seen().is_empty());
     site.finish().await;
 }

@@ -1,11 +1,13 @@
-//! HTTP/2 with prior knowledge for tests: many streams on one connection, each of which can be reset while it waits.
-//! The configuration's `listen` must have `{http2}`.
+//! HTTP/2 for tests, in clear text with prior knowledge or over TLS: many streams on one connection, each of which can be
+//! reset while it waits. The configuration's `listen` must have `{http2}`. Never retries.
 
-use crate::http::{Error, PATIENCE, Response};
+use crate::http::{Error, PATIENCE, Response, meanwhile};
+use crate::tls::Certificate;
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest, handshake};
 use h2::{Reason, SendStream};
 use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -14,6 +16,7 @@ use tokio::time::timeout;
 pub struct Connection {
     sender: SendRequest<Bytes>,
     driver: JoinHandle<()>,
+    scheme: &'static str,
 }
 
 /// A request under way.
@@ -30,9 +33,24 @@ impl Connection {
     pub async fn connect(port: u16) -> Result<Connection, Error> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
+        Connection::over(stream, "http").await
+    }
+
+    /// Connects to 127.0.0.1:`port` with TLS, where the certificate must be this one.
+    ///
+    /// # Errors
+    /// The connection is refused, or the other side is somebody else or does not speak HTTP/2.
+    pub async fn connect_tls(port: u16, certificate: &Certificate) -> Result<Connection, Error> {
+        Connection::over(certificate.connect(port, b"h2").await?, "https").await
+    }
+
+    async fn over<T>(stream: T, scheme: &'static str) -> Result<Connection, Error>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (sender, connection) = handshake(stream).await?;
         let driver = tokio::spawn(async move { drop(connection.await) });
-        Ok(Connection { sender, driver })
+        Ok(Connection { sender, driver, scheme })
     }
 
     /// `GET path` on a stream of its own.
@@ -40,7 +58,7 @@ impl Connection {
     /// # Errors
     /// The connection has ended.
     pub async fn get(&mut self, path: &str) -> Result<Stream, Error> {
-        let uri = format!("http://localhost{path}");
+        let uri = format!("{}://localhost{path}", self.scheme);
         self.start(Request::get(uri).body(())?, true).await
     }
 
@@ -66,16 +84,8 @@ impl Stream {
     ///
     /// # Errors
     /// The stream or the connection has ended.
-    pub async fn send(&mut self, mut bytes: Bytes, ends: bool) -> Result<(), Error> {
-        while !bytes.is_empty() {
-            self.body.reserve_capacity(bytes.len());
-            let granted = std::future::poll_fn(|context| self.body.poll_capacity(context)).await;
-            let granted = granted.ok_or("the stream has ended")??;
-            let part = bytes.split_to(granted.min(bytes.len()));
-            let last = ends && bytes.is_empty();
-            self.body.send_data(part, last)?;
-        }
-        Ok(())
+    pub async fn send(&mut self, bytes: Bytes, ends: bool) -> Result<(), Error> {
+        transmit(&mut self.body, bytes, ends).await
     }
 
     /// Resets the stream with CANCEL.
@@ -88,17 +98,39 @@ impl Stream {
     /// # Errors
     /// The stream or the connection has ended, or it took too long.
     pub async fn response(self) -> Result<Response, Error> {
-        timeout(PATIENCE, self.receive()).await?
+        timeout(PATIENCE, receive(self.response)).await?
     }
 
-    async fn receive(self) -> Result<Response, Error> {
-        let (head, mut body) = self.response.await?.into_parts();
-        let mut whole = Vec::new();
-        while let Some(part) = body.data().await {
-            let part = part?;
-            body.flow_control().release_capacity(part.len())?;
-            whole.extend_from_slice(&part);
-        }
-        Ok(Response::new(head.status, head.headers, whole.into()))
+    /// Sends this as the rest of the body and waits for the whole response, which may come before the body is taken. A
+    /// stream that was started without a body takes none.
+    ///
+    /// # Errors
+    /// The stream or the connection has ended without a response, or it took too long.
+    pub async fn exchange(mut self, body: Bytes) -> Result<Response, Error> {
+        let exchange = meanwhile(receive(self.response), transmit(&mut self.body, body, true));
+        timeout(PATIENCE, exchange).await?
     }
+}
+
+async fn transmit(stream: &mut SendStream<Bytes>, mut bytes: Bytes, ends: bool) -> Result<(), Error> {
+    while !bytes.is_empty() {
+        stream.reserve_capacity(bytes.len());
+        let granted = std::future::poll_fn(|context| stream.poll_capacity(context)).await;
+        let granted = granted.ok_or("the stream has ended")??;
+        let part = bytes.split_to(granted.min(bytes.len()));
+        let last = ends && bytes.is_empty();
+        stream.send_data(part, last)?;
+    }
+    Ok(())
+}
+
+async fn receive(response: ResponseFuture) -> Result<Response, Error> {
+    let (head, mut body) = response.await?.into_parts();
+    let mut whole = Vec::new();
+    while let Some(part) = body.data().await {
+        let part = part?;
+        body.flow_control().release_capacity(part.len())?;
+        whole.extend_from_slice(&part);
+    }
+    Ok(Response::new(head.status, head.headers, whole.into()))
 }

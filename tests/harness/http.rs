@@ -1,12 +1,14 @@
 //! HTTP/1.1 for tests: one request on a connection of its own, or several on a kept one. The other clients of the
 //! harness give the same `Response`. Never retries, never follows redirects.
 
+use crate::tls::Certificate;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -27,11 +29,13 @@ pub struct Response {
     pub headers: HeaderMap,
     /// The whole body.
     pub body: Bytes,
+    /// How many interim responses came before it, as far as the client tells: `raw` does for whole requests.
+    pub interim: usize,
 }
 
 impl Response {
     pub(crate) fn new(status: StatusCode, headers: HeaderMap, body: Bytes) -> Response {
-        Response { status: status.as_u16(), headers, body }
+        Response { status: status.as_u16(), headers, body, interim: 0 }
     }
 
     /// A header field's text, if there is such a field.
@@ -43,6 +47,17 @@ impl Response {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
+}
+
+/// The response to a request whose body is sent meanwhile. Once the response is there, the rest of the body is of no
+/// interest: a server may answer without having read it.
+pub(crate) async fn meanwhile<T>(response: impl Future<Output = T>, sending: impl Future) -> T {
+    tokio::pin!(response);
+    tokio::select! {
+        response = &mut response => return response,
+        _ = sending => {}
+    }
+    response.await
 }
 
 /// `GET path` from 127.0.0.1:`port`, on a connection of its own.
@@ -84,6 +99,21 @@ impl Client {
     pub async fn connect(port: u16) -> Result<Client, Error> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
+        Client::over(stream).await
+    }
+
+    /// Connects to 127.0.0.1:`port` with TLS, where the certificate must be this one.
+    ///
+    /// # Errors
+    /// The connection is refused, or the other side is somebody else or does not speak HTTP/1.1.
+    pub async fn connect_tls(port: u16, certificate: &Certificate) -> Result<Client, Error> {
+        Client::over(certificate.connect(port, b"http/1.1").await?).await
+    }
+
+    async fn over<T>(stream: T) -> Result<Client, Error>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         Ok(Client { sender })

@@ -3,7 +3,7 @@
 //! knows a test's subject, and nothing here waits a fixed time where a condition can be awaited.
 //!
 //! A test builds a [`Dev`] (the development server), an [`Nginx`] from a whole configuration text, and drives it with
-//! the clients of [`http`], [`h2`] and [`raw`]. It ends with [`Nginx::finish`], which runs the lifecycle checks that
+//! the clients of [`http`], [`h2`], [`h3`] and [`raw`]. It ends with [`Nginx::finish`], which runs the lifecycle checks that
 //! every test shares. Tests run on a runtime with several threads: `#[tokio::test(flavor = "multi_thread")]`.
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ pub mod check;
 mod dev;
 pub mod environment;
 pub mod h2;
+pub mod h3;
 pub mod http;
 mod lifecycle;
 pub mod log;
@@ -20,6 +21,7 @@ mod ports;
 pub mod process;
 pub mod raw;
 mod template;
+pub mod tls;
 mod upstream;
 mod wait;
 

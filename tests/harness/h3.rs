@@ -1,53 +1,19 @@
-//! HTTP/3 for tests: streams of one QUIC connection, each of which can be cancelled while it waits; and the certificate
-//! that nginx shows and this client trusts. Called by http3.rs. Never retries.
+//! HTTP/3 for tests: streams of one QUIC connection, each of which can be cancelled while it waits. The configuration's
+//! `listen` must have `quic`, which Debian's nginx does not know (`Kind`). Never retries.
 
+use crate::http::{Error, PATIENCE, Response, meanwhile};
+use crate::tls::{Certificate, NAME};
 use bytes::{Buf, Bytes};
 use h3::client::{RequestStream, SendRequest};
 use h3::error::Code;
+use h3::quic::{RecvStream, SendStream};
 use h3_quinn::{BidiStream, OpenStreams};
-use http::{Request, Response};
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
+use http::Request;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-
-/// Longest wait for a whole response.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// A certificate for `localhost` and its key, in files for nginx.
-pub struct Certificate {
-    folder: TempDir,
-    der: CertificateDer<'static>,
-}
-
-impl Certificate {
-    /// A fresh one.
-    ///
-    /// # Panics
-    /// Its files cannot be written.
-    pub fn new() -> Certificate {
-        let names = vec!["localhost".to_owned()];
-        let made = rcgen::generate_simple_self_signed(names).expect("a certificate for localhost");
-        let folder = tempfile::tempdir().expect("a folder for the certificate");
-        let write = |name, text: String| std::fs::write(folder.path().join(name), text);
-        write("certificate.pem", made.cert.pem()).expect("the certificate is written");
-        write("key.pem", made.signing_key.serialize_pem()).expect("the key is written");
-        Certificate { der: made.cert.der().clone(), folder }
-    }
-
-    /// The folder that holds `certificate.pem` and `key.pem`.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-}
 
 /// A connection; its streams end with it.
 pub struct Connection {
@@ -66,9 +32,10 @@ impl Connection {
     /// There is no such server.
     pub async fn connect(port: u16, certificate: &Certificate) -> Result<Connection, Error> {
         let mut endpoint = quinn::Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0)))?;
-        endpoint.set_default_client_config(trusting(certificate)?);
+        let trusting = quinn::crypto::rustls::QuicClientConfig::try_from(certificate.client(b"h3")?)?;
+        endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(trusting)));
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let connection = timeout(PATIENCE, endpoint.connect(address, "localhost")?).await??;
+        let connection = timeout(PATIENCE, endpoint.connect(address, NAME)?).await??;
         let mut builder = h3::client::builder();
         // nginx 1.28.3 takes a reserved frame behind a body for a body that is cut short, with and without this module.
         builder.send_grease(false);
@@ -82,7 +49,7 @@ impl Connection {
     /// # Errors
     /// The connection has ended.
     pub async fn get(&mut self, path: &str) -> Result<Stream, Error> {
-        let request = Request::get(format!("https://localhost{path}")).body(())?;
+        let request = Request::get(format!("https://{NAME}{path}")).body(())?;
         let mut stream = self.start(request).await?;
         stream.finish().await?;
         Ok(stream)
@@ -136,30 +103,36 @@ impl Stream {
     ///
     /// # Errors
     /// The stream or the connection has ended, or it took too long.
-    pub async fn response(mut self) -> Result<Response<Bytes>, Error> {
-        timeout(PATIENCE, self.receive()).await?
+    pub async fn response(mut self) -> Result<Response, Error> {
+        timeout(PATIENCE, receive(&mut self.0)).await?
     }
 
-    async fn receive(&mut self) -> Result<Response<Bytes>, Error> {
-        let head = self.0.recv_response().await?;
-        let mut body = Vec::new();
-        while let Some(mut part) = self.0.recv_data().await? {
-            body.extend_from_slice(&part.copy_to_bytes(part.remaining()));
-        }
-        Ok(head.map(|()| body.into()))
+    /// Sends this as the rest of the body and waits for the whole response, which may come before the body is taken.
+    ///
+    /// # Errors
+    /// The stream or the connection has ended without a response, or it took too long.
+    pub async fn exchange(self, body: Bytes) -> Result<Response, Error> {
+        let (mut upwards, mut downwards) = self.0.split();
+        let exchange = meanwhile(receive(&mut downwards), transmit(&mut upwards, body));
+        timeout(PATIENCE, exchange).await?
     }
 }
 
-fn trusting(certificate: &Certificate) -> Result<quinn::ClientConfig, Error> {
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.der.clone())?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider);
-    let mut config = builder
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h3".to_vec()];
-    let quic = quinn::crypto::rustls::QuicClientConfig::try_from(config)?;
-    Ok(quinn::ClientConfig::new(Arc::new(quic)))
+async fn transmit<S: SendStream<Bytes>>(
+    stream: &mut RequestStream<S, Bytes>,
+    body: Bytes,
+) -> Result<(), Error> {
+    if !body.is_empty() {
+        stream.send_data(body).await?;
+    }
+    Ok(stream.finish().await?)
+}
+
+async fn receive<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) -> Result<Response, Error> {
+    let head = stream.recv_response().await?;
+    let mut body = Vec::new();
+    while let Some(mut part) = stream.recv_data().await? {
+        body.extend_from_slice(&part.copy_to_bytes(part.remaining()));
+    }
+    Ok(Response::new(head.status(), head.headers().clone(), body.into()))
 }
