@@ -4,11 +4,12 @@
 //! with a sanitized nginx, L11 is about the core and shown there.
 
 use ratelimitly_core::key::KeyKind;
-use ratelimitly_devserver::{Command, DnsFault, Fault, Servers};
+use ratelimitly_devserver::{DnsFault, Fault};
 use ratelimitly_tests::http::{Client, Error, Response};
-use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, http, key, log, process};
+use ratelimitly_tests::{Dev, Nginx, environment, eventually, eventually_some, http, key, log, process};
 use rustix::process::Signal;
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -45,15 +46,6 @@ async fn warm(dev: &Dev) -> Nginx {
     let nginx = start(dev, "", "close").await;
     nginx.admits().await;
     nginx
-}
-
-async fn set(dev: &Dev, fault: Fault) {
-    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault can be set");
-}
-
-async fn clear(dev: &Dev) {
-    let all = Command::Clear { servers: Servers::All, faults: vec![] };
-    dev.apply(all).await.expect("faults can be cleared");
 }
 
 type Waiting = Vec<JoinHandle<Result<Response, Error>>>;
@@ -145,16 +137,48 @@ async fn l06_l07_an_idle_nginx_quits_cleanly() {
     nginx.finish().await;
 }
 
+/// Puts a module in the place of the one that may be there, as `install` does: a new file, not new bytes in the old one.
+fn install(module: &Path, place: &Path) {
+    let new = place.with_extension("new");
+    std::fs::copy(module, &new).expect("the module can be copied");
+    std::fs::rename(&new, place).expect("it can be renamed");
+}
+
+/// How a module is upgraded (install.md). That of the fault builds is told by a directive that no other knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_module_installed_over_the_old_one_harms_no_reload_and_is_loaded_by_the_next_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join("module.so");
+    install(&environment::module(), &place);
+    let dev = Dev::single().await;
+    let text = CONFIGURATION.replace("{process}", "");
+    let builder =
+        |text: &str| Nginx::builder(text).dev(&dev).set("fail", "close").set("module", place.display());
+    let mut nginx = builder(&text).start().await;
+    nginx.admits().await;
+
+    install(&environment::fault_module(), &place);
+    assert_eq!(http::get(nginx.port(), "/").await.status, 200);
+    nginx.reload().await;
+
+    assert_eq!(http::get(nginx.port(), "/").await.status, 200, "the old module is still there");
+    nginx.finish().await;
+    let of_the_new = text.replace("http {", "http { ratelimitly_fault rebind=1;");
+    let nginx = builder(&of_the_new).start().await;
+    nginx.admits().await;
+    nginx.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_loses_no_waiting_request() {
     let dev = Dev::start().await;
     let mut nginx = warm(&dev).await;
-    set(&dev, Fault::Hold).await;
+    dev.fault(Fault::Hold).await;
     let clients = waiting(&dev, &nginx, 20).await;
 
     let old = nginx.start_reload().await;
     leaves(old[0]).await;
-    clear(&dev).await;
+    dev.clear([]).await;
 
     assert_eq!(statuses(clients).await, [200; 20]);
     nginx.await_gone(&old).await;
@@ -168,7 +192,7 @@ async fn a_reload_lets_waiting_requests_run_into_their_timeout() {
         let dev = Dev::single().await;
         let mut nginx = start(&dev, "", fail).await;
         nginx.admits().await;
-        set(&dev, Fault::Silent).await;
+        dev.fault(Fault::Silent).await;
         let clients = waiting(&dev, &nginx, 5).await;
 
         let old = nginx.start_reload().await;
@@ -183,7 +207,7 @@ async fn a_reload_lets_waiting_requests_run_into_their_timeout() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_loses_no_request_that_waits_for_discovery() {
     let dev = Dev::single().await;
-    dev.apply(Command::Dns { fault: DnsFault::Silent }).await.expect("a DNS fault");
+    dev.dns_fault(DnsFault::Silent).await;
     let mut nginx = start(&dev, "", "close").await;
     let clients = clients(&nginx, 5);
     nginx.await_log_lines(r#"http request line: "GET / "#, 5).await;
@@ -191,7 +215,7 @@ async fn a_reload_loses_no_request_that_waits_for_discovery() {
 
     let old = nginx.start_reload().await;
     leaves(old[0]).await;
-    dev.apply(Command::ClearDns { faults: vec![] }).await.expect("DNS answers");
+    dev.clear_dns().await;
 
     assert_eq!(statuses(clients).await, [200; 5]);
     nginx.await_gone(&old).await;
@@ -202,7 +226,7 @@ async fn a_reload_loses_no_request_that_waits_for_discovery() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_discovery_under_way_keeps_no_worker() {
     let dev = Dev::single().await;
-    dev.apply(Command::Dns { fault: DnsFault::Silent }).await.expect("a DNS fault");
+    dev.dns_fault(DnsFault::Silent).await;
     let mut nginx = start(&dev, "", "close").await;
     assert_eq!(http::get(nginx.port(), "/").await.status, 429);
     assert!(
@@ -219,13 +243,13 @@ async fn a_discovery_under_way_keeps_no_worker() {
 async fn a_quit_loses_no_waiting_request() {
     let dev = Dev::start().await;
     let mut nginx = warm(&dev).await;
-    set(&dev, Fault::Hold).await;
+    dev.fault(Fault::Hold).await;
     let clients = waiting(&dev, &nginx, 10).await;
     let worker = nginx.worker_pid();
 
     nginx.signal(nginx.master_pid(), Signal::QUIT);
     leaves(worker).await;
-    clear(&dev).await;
+    dev.clear([]).await;
 
     assert_eq!(statuses(clients).await, [200; 10]);
     assert!(nginx.quit().await.success());
@@ -238,7 +262,7 @@ async fn worker_shutdown_timeout_ends_waiting_requests_cleanly() {
     let dev = Dev::single().await;
     let mut nginx = start(&dev, "worker_shutdown_timeout 100ms;", "close").await;
     nginx.admits().await;
-    set(&dev, Fault::Silent).await;
+    dev.fault(Fault::Silent).await;
     let clients = waiting(&dev, &nginx, 5).await;
 
     nginx.reload().await;
@@ -254,7 +278,7 @@ async fn worker_shutdown_timeout_ends_waiting_requests_cleanly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_shutdown_timeout_ends_requests_that_wait_for_discovery() {
     let dev = Dev::single().await;
-    dev.apply(Command::Dns { fault: DnsFault::Silent }).await.expect("a DNS fault");
+    dev.dns_fault(DnsFault::Silent).await;
     let mut nginx = start(&dev, "worker_shutdown_timeout 100ms;", "close").await;
     let clients = clients(&nginx, 5);
     nginx.await_log_lines(r#"http request line: "GET / "#, 5).await;
@@ -272,7 +296,7 @@ async fn a_killed_worker_is_replaced() {
     let dev = Dev::single().await;
     let mut nginx = warm(&dev).await;
     let old = nginx.worker_pid();
-    set(&dev, Fault::Hold).await;
+    dev.fault(Fault::Hold).await;
     let clients = waiting(&dev, &nginx, 3).await;
 
     nginx.signal(old, Signal::KILL);
@@ -284,7 +308,7 @@ async fn a_killed_worker_is_replaced() {
     .await;
     nginx.expect_log(r"\[alert\].*exited on signal 9");
     nginx.expect_new_workers();
-    clear(&dev).await;
+    dev.clear([]).await;
 
     for client in clients {
         assert!(client.await.expect("the client ends").is_err(), "its worker is dead");
@@ -318,12 +342,12 @@ async fn without_a_master_a_reload_loses_no_waiting_request_and_leaves_no_socket
     let dev = Dev::start().await;
     let mut nginx = single_process(&dev).await;
     nginx.admits().await;
-    set(&dev, Fault::Hold).await;
+    dev.fault(Fault::Hold).await;
     let clients = waiting(&dev, &nginx, 5).await;
 
     nginx.set("key", key(KeyKind::Cookie).encode());
     nginx.reload().await;
-    clear(&dev).await;
+    dev.clear([]).await;
 
     assert_eq!(statuses(clients).await, [200; 5]);
     eventually(PATIENCE, "the old client's socket is closed", || nginx.udp_sockets().is_empty()).await;
