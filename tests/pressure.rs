@@ -14,6 +14,8 @@ mod membership;
 mod namespace;
 #[path = "pressure/network.rs"]
 mod network;
+#[path = "pressure/overflow.rs"]
+mod overflow;
 #[path = "pressure/stalled.rs"]
 mod stalled;
 

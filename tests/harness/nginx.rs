@@ -23,6 +23,8 @@ pub(crate) const OLD_WORKER: Duration = Duration::from_secs(5);
 const QUIT: Duration = Duration::from_secs(3);
 /// Longest wait for a new worker.
 const NEW_WORKER: Duration = Duration::from_secs(10);
+/// Looks at what a signal was to bring before nginx without a master is woken.
+const LOOKS_BEFORE_NUDGE: u32 = 50;
 
 /// What an nginx was started with.
 pub(crate) struct Setup {
@@ -279,7 +281,9 @@ impl Nginx {
         let before = self.log_lines("reconfiguring").len();
         self.signal(self.master_pid(), Signal::HUP);
         let wanted = self.setup.worker_count();
+        let mut nudge = self.nudge();
         eventually(NEW_WORKER, "the reload brings new workers", || {
+            nudge();
             let new = self.worker_pids().into_iter().filter(|pid| !old.contains(pid)).count();
             new == wanted && self.log_lines("reconfiguring").len() > before
         })
@@ -306,8 +310,12 @@ impl Nginx {
     /// It does not end in time.
     pub async fn terminate(&mut self, patience: Duration) -> ExitStatus {
         self.signal(self.master_pid(), Signal::TERM);
+        let mut nudge = self.nudge();
         let child = &mut self.setup.child;
-        let look = async || child.try_wait().expect("nginx is our child");
+        let look = async || {
+            nudge();
+            child.try_wait().expect("nginx is our child")
+        };
         let status = eventually_some(patience, "nginx ends", look).await;
         self.exited = Some(status);
         status
@@ -318,22 +326,30 @@ impl Nginx {
     /// # Panics
     /// It does not end.
     pub async fn quit(&mut self) -> ExitStatus {
-        let (master, single) = (self.master_pid(), self.setup.single());
-        self.signal(master, Signal::QUIT);
+        self.signal(self.master_pid(), Signal::QUIT);
+        let mut nudge = self.nudge();
         let child = &mut self.setup.child;
-        let mut looks = 0;
         let look = async || {
-            looks += 1;
-            // Without a master nginx masks no signal: one that comes just before it waits for events is noticed at the
-            // next event only.
-            if single && looks % 50 == 0 {
-                let _ = send(master, Signal::QUIT);
-            }
+            nudge();
             child.try_wait().expect("nginx is our child")
         };
         let status = eventually_some(QUIT, "nginx quits", look).await;
         self.exited = Some(status);
         status
+    }
+
+    /// To be called at each look at what a signal was to bring. Without a master nginx masks no signal: it notes one that
+    /// comes just before it waits for events, and acts on it after the next event only. Now and then this gives it one:
+    /// a signal that it takes no notice of, where the first one again could mean a second reload.
+    fn nudge(&self) -> impl FnMut() + use<> {
+        let (master, single) = (self.master_pid(), self.setup.single());
+        let mut looks = 0;
+        move || {
+            looks += 1;
+            if single && looks % LOOKS_BEFORE_NUDGE == 0 {
+                let _ = send(master, Signal::ALARM);
+            }
+        }
     }
 }
 
