@@ -43,14 +43,6 @@ async fn with_fault(fault: DnsFault) -> Dev {
     Dev::with(|config: Config| config.command(Command::Dns { fault })).await
 }
 
-async fn set(dev: &Dev, fault: DnsFault) {
-    dev.apply(Command::Dns { fault }).await.expect("the DNS fault can be set");
-}
-
-async fn clear(dev: &Dev) {
-    dev.apply(Command::ClearDns { faults: vec![] }).await.expect("DNS faults can be cleared");
-}
-
 async fn status(nginx: &Nginx) -> u16 {
     http::get(nginx.port(), "/").await.status
 }
@@ -95,7 +87,7 @@ async fn recovers_from(fault: DnsFault) {
         assert_eq!(status(&nginx).await, expected, "fail {fail}, {fault:?}");
         nginx.await_access_log(1).await;
 
-        clear(&dev).await;
+        dev.clear_dns().await;
         recovers(&nginx).await;
         nginx.finish().await;
     }
@@ -166,7 +158,7 @@ async fn a_nameserver_that_fails_follows_the_failure_policy() {
 async fn one_target_without_an_address_is_left_out() {
     let dev = Dev::start().await;
     let [missing, second, third] = [0, 1, 2].map(|place| dev.servers()[place].id);
-    set(&dev, DnsFault::NoTarget { servers: missing.into() }).await;
+    dev.dns_fault(DnsFault::NoTarget { servers: missing.into() }).await;
     let nginx = start(&dev, "close").await;
 
     assert_eq!(status(&nginx).await, 200);
@@ -209,7 +201,7 @@ async fn a_refresh_that_fails_keeps_the_members() {
     let nginx = start(&dev, "close").await;
     assert_eq!(status(&nginx).await, 200);
 
-    set(&dev, DnsFault::NoSrv).await;
+    dev.dns_fault(DnsFault::NoSrv).await;
     eventually_some(RECOVERY, "a refresh fails", async || {
         assert_eq!(status(&nginx).await, 200);
         (!nginx.log_lines(r"\[warn\].*discovery failed").is_empty()).then_some(())

@@ -1,7 +1,7 @@
 //! What guards decide and what is reported afterwards: a report follows its directive and the outcome, never a guard.
 
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
-use ratelimitly_devserver::{Command, DnsFault, Event, Fault, Servers};
+use ratelimitly_devserver::{DnsFault, Event, Fault};
 use ratelimitly_tests::{Dev, Nginx, http};
 
 /// Two guards on one tracker; each test says what is in effect at `/`.
@@ -39,7 +39,7 @@ async fn ask(nginx: &Nginx) -> (u16, String) {
 
 fn shop() -> String {
     let settings = TrackerSettings { ttl_ms: 60_000, max_samples: 16, min_sample_threshold: 1 };
-    TrackerId::new(b"shop", settings).0.iter().map(|byte| format!("{byte:02x}")).collect()
+    TrackerId::new(b"shop", settings).to_string()
 }
 
 /// Guards and resources of the only admission.
@@ -63,13 +63,9 @@ fn one_report_of_the_shop(reports: &[Event]) {
     assert!(seen.latency_ms >= 1);
 }
 
-async fn fault(dev: &Dev, fault: Fault) {
-    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault is set");
-}
-
 /// Lets every guard at the first place fail: its latency is not below the threshold of 100 ms.
 async fn slow(dev: &Dev) {
-    fault(dev, Fault::Latency { guard: 0, ms: 100 }).await;
+    dev.fault(Fault::Latency { guard: 0, ms: 100 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,7 +168,7 @@ async fn g06_a_guard_alone_denies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g07_a_request_that_failed_open_without_members_tries_its_report_once() {
     let dev = Dev::single().await;
-    dev.apply(Command::Dns { fault: DnsFault::NoSrv }).await.expect("the fault is set");
+    dev.dns_fault(DnsFault::NoSrv).await;
     let rules = "ratelimitly zone=calls guard=tight; ratelimitly_report shop;";
     let nginx = start(&dev, "open", rules).await;
 
@@ -193,7 +189,7 @@ async fn g08_a_request_that_timed_out_open_is_reported() {
     let rules = "ratelimitly zone=calls guard=tight; ratelimitly_report shop;";
     let nginx = start(&dev, "open", rules).await;
     nginx.admits().await;
-    fault(&dev, Fault::Silent).await;
+    dev.fault(Fault::Silent).await;
 
     let (status, logged) = ask(&nginx).await;
 
@@ -214,7 +210,7 @@ async fn a_guard_passes_only_strictly_below_its_threshold() {
 
     let mut statuses = Vec::new();
     for ms in [99, 100, 101] {
-        fault(&dev, Fault::Latency { guard: 0, ms }).await;
+        dev.fault(Fault::Latency { guard: 0, ms }).await;
         statuses.push(http::get(nginx.port(), "/").await.status);
     }
 

@@ -39,15 +39,6 @@ async fn warm_with_unit(dev: &Dev, fail: &str, unit: &str) -> Nginx {
     nginx
 }
 
-async fn set(dev: &Dev, fault: Fault) {
-    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault can be set");
-}
-
-async fn clear(dev: &Dev) {
-    let all = Command::Clear { servers: Servers::All, faults: vec![] };
-    dev.apply(all).await.expect("faults can be cleared");
-}
-
 async fn status(nginx: &Nginx) -> u16 {
     http::get(nginx.port(), "/").await.status
 }
@@ -66,7 +57,7 @@ async fn o01_silence_ends_in_one_timeout_after_two_transmissions() {
     for (fail, expected) in POLICIES {
         let dev = Dev::single().await;
         let nginx = warm(&dev, fail).await;
-        set(&dev, Fault::Silent).await;
+        dev.fault(Fault::Silent).await;
 
         assert_eq!(status(&nginx).await, expected, "fail {fail}");
 
@@ -94,7 +85,7 @@ async fn outage(fail: &str, expected: u16, logged: &str) {
     let nginx = warm(&dev, fail).await;
     assert_eq!(status(&nginx).await, 200);
 
-    set(&dev, Fault::Silent).await;
+    dev.fault(Fault::Silent).await;
     assert_eq!(status(&nginx).await, expected);
 
     let lines = nginx.await_access_log(2).await;
@@ -108,11 +99,11 @@ async fn o04_the_same_worker_recovers_with_the_servers() {
     for (fail, expected) in POLICIES {
         let dev = Dev::single().await;
         let nginx = warm(&dev, fail).await;
-        set(&dev, Fault::Silent).await;
+        dev.fault(Fault::Silent).await;
         assert_eq!(status(&nginx).await, expected);
         let outage = dev.admissions();
 
-        clear(&dev).await;
+        dev.clear([]).await;
         assert_eq!(status(&nginx).await, 200);
 
         let admissions = dev.admissions();
@@ -148,7 +139,7 @@ async fn no_answer(fault: Fault) {
         let dev = Dev::start().await;
         let nginx = warm(&dev, fail).await;
         let before = verdicts(&nginx);
-        set(&dev, fault.clone()).await;
+        dev.fault(fault.clone()).await;
 
         assert_eq!(status(&nginx).await, expected, "fail {fail}");
 
@@ -181,8 +172,8 @@ async fn wrong_counts(fault: Fault) {
             let dev = Dev::start().await;
             let nginx = warm(&dev, fail).await;
             let before = verdicts(&nginx);
-            set(&dev, entries.clone()).await;
-            set(&dev, fault.clone()).await;
+            dev.fault(entries.clone()).await;
+            dev.fault(fault.clone()).await;
 
             assert_eq!(status(&nginx).await, expected, "fail {fail}, {entries:?}");
 
@@ -225,15 +216,13 @@ async fn o13_a_read_event_takes_at_most_64_datagrams() {
 async fn a_server_killed_and_restarted_within_a_request_answers_its_replay() {
     let dev = Dev::single().await;
     let nginx = warm_with_unit(&dev, "close", "600ms").await;
-    set(&dev, Fault::Silent).await;
+    dev.fault(Fault::Silent).await;
     let port = nginx.port();
     let waiting = tokio::spawn(async move { http::get(port, "/").await.status });
     dev.await_requests("round 0", |seen| seen.len() == 1).await;
 
     dev.apply(Command::Down { servers: Servers::All }).await.expect("the server ends");
-    dev.apply(Command::Clear { servers: Servers::All, faults: vec![FaultKind::Silent] })
-        .await
-        .expect("cleared");
+    dev.clear([FaultKind::Silent]).await;
     dev.apply(Command::Up { servers: Servers::All }).await.expect("the server starts again");
 
     assert_eq!(waiting.await.expect("the client ends"), 200);
@@ -272,7 +261,7 @@ async fn the_error_log_does_not_grow_with_the_requests_of_an_outage() {
         .start()
         .await;
     nginx.admits().await;
-    set(&dev, Fault::EmptyResults).await;
+    dev.fault(Fault::EmptyResults).await;
     let ours = || nginx.log_lines("ratelimitly: ").len();
     let before = ours();
 

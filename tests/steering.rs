@@ -48,15 +48,6 @@ async fn start(dev: &Dev) -> Nginx {
     nginx
 }
 
-async fn fault(dev: &Dev, fault: Fault) {
-    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault is set");
-}
-
-async fn clear(dev: &Dev, fault: FaultKind) {
-    let command = Command::Clear { servers: Servers::All, faults: vec![fault] };
-    dev.apply(command).await.expect("the fault is cleared");
-}
-
 /// The port of the worker's only UDP socket; waits while there are others.
 async fn port(nginx: &Nginx) -> u16 {
     eventually_some(SOON, "the worker has one UDP socket", async || only_port(nginx)).await
@@ -100,11 +91,11 @@ async fn s01_a_server_gets_the_new_source_port_that_it_asked_for() {
     let nginx = start(&dev).await;
     let worker = nginx.worker_pid();
     let old = port(&nginx).await;
-    fault(&dev, Fault::Rebind).await;
+    dev.fault(Fault::Rebind).await;
 
     let first = http::get(nginx.port(), "/").await;
     port_leaves(&nginx, old).await;
-    clear(&dev, FaultKind::Rebind).await;
+    dev.clear([FaultKind::Rebind]).await;
     let second = http::get(nginx.port(), "/").await;
 
     assert_eq!((first.status, second.status), (200, 200));
@@ -135,7 +126,7 @@ async fn s01_a_server_that_keeps_the_port_changes_nothing() {
 async fn s02_the_socket_is_replaced_in_a_later_turn_than_the_read_event() {
     let dev = one_server().await;
     let nginx = start(&dev).await;
-    fault(&dev, Fault::Rebind).await;
+    dev.fault(Fault::Rebind).await;
 
     http::get(nginx.port(), "/").await;
     nginx.await_log_line("UDP socket rebound").await;
@@ -153,7 +144,7 @@ async fn s03_the_port_changes_before_a_slow_response_ends() {
     let dev = one_server().await;
     let nginx = start(&dev).await;
     let old = port(&nginx).await;
-    fault(&dev, Fault::Rebind).await;
+    dev.fault(Fault::Rebind).await;
 
     let mut client = begin(&nginx, "/slow").await;
     port_leaves(&nginx, old).await;
@@ -170,7 +161,7 @@ async fn s04_a_report_after_the_rebind_leaves_from_the_new_port() {
     let dev = one_server().await;
     let nginx = start(&dev).await;
     dev.clear_events();
-    fault(&dev, Fault::Rebind).await;
+    dev.fault(Fault::Rebind).await;
 
     let response = http::get(nginx.port(), "/slow").await;
     let reports = dev.await_reports("one", |reports| !reports.is_empty()).await;
@@ -190,7 +181,7 @@ async fn s05_the_port_stays_while_an_admission_is_in_flight() {
     let nginx = start(&dev).await;
     let old = port(&nginx).await;
     for kind in [Fault::Rebind, Fault::Hold] {
-        fault(&dev, kind).await;
+        dev.fault(kind).await;
     }
     let mut waiting = begin(&nginx, "/?waiting").await;
     held(&dev, 1).await;
@@ -204,7 +195,7 @@ async fn s05_the_port_stays_while_an_admission_is_in_flight() {
     let third = begin(&nginx, "/?third").await;
     held(&dev, 2).await;
     assert_eq!(port(&nginx).await, old, "one admission is still in flight");
-    clear(&dev, FaultKind::Hold).await;
+    dev.clear([FaultKind::Hold]).await;
     let first = waiting.response().await.expect("a response");
     port_leaves(&nginx, old).await;
 
@@ -244,15 +235,17 @@ async fn s06_a_rebind_that_fails_keeps_the_old_socket_and_is_tried_again() {
     let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind").fault_module().start().await;
     nginx.admits().await;
     let old = port(&nginx).await;
-    fault(&dev, Fault::Rebind).await;
+    dev.fault(Fault::Rebind).await;
 
     let first = http::get(nginx.port(), "/").await;
-    nginx.await_log_lines("rebind failed: .*; retaining the old UDP socket", 2).await;
+    nginx.await_log_line("rebind failed: .*; retaining the old UDP socket").await;
+    nginx.await_log_lines("rebind tried, ", 2).await;
     let second = http::get(nginx.port(), "/").await;
 
     assert_eq!((first.status, second.status), (200, 200));
     assert_eq!(port(&nginx).await, old);
     assert!(dev.requests().iter().all(|request| request.source_port == old));
+    assert_eq!(nginx.log_lines("rebind failed").len(), 1, "one a minute");
     nginx.finish().await;
 }
 
@@ -262,11 +255,11 @@ async fn s06_a_rebind_that_failed_succeeds_later() {
     let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind=1").fault_module().start().await;
     nginx.admits().await;
     let old = port(&nginx).await;
-    fault(&dev, Fault::Rebind).await;
+    dev.fault(Fault::Rebind).await;
 
     let response = http::get(nginx.port(), "/").await;
     nginx.await_log_line("rebind failed: .*; retaining the old UDP socket").await;
-    clear(&dev, FaultKind::Rebind).await;
+    dev.clear([FaultKind::Rebind]).await;
     // No further request: the retry's own timer does it.
     port_leaves(&nginx, old).await;
 
