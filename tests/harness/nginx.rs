@@ -23,6 +23,8 @@ pub(crate) const OLD_WORKER: Duration = Duration::from_secs(5);
 const QUIT: Duration = Duration::from_secs(3);
 /// Longest wait for a new worker.
 const NEW_WORKER: Duration = Duration::from_secs(10);
+/// The line of a reload that begins; the one of the signal only ends so.
+const RELOADS: &str = r"\d: reconfiguring$";
 /// Looks at what a signal was to bring before nginx without a master is woken.
 const LOOKS_BEFORE_NUDGE: u32 = 50;
 
@@ -278,14 +280,14 @@ impl Nginx {
     /// No new worker appears.
     pub async fn start_reload(&mut self) -> Vec<u32> {
         let old = if self.setup.single() { Vec::new() } else { self.worker_pids() };
-        let before = self.log_lines("reconfiguring").len();
+        let before = self.log_lines(RELOADS).len();
         self.signal(self.master_pid(), Signal::HUP);
         let wanted = self.setup.worker_count();
         let mut nudge = self.nudge();
         eventually(NEW_WORKER, "the reload brings new workers", || {
             nudge();
             let new = self.worker_pids().into_iter().filter(|pid| !old.contains(pid)).count();
-            new == wanted && self.log_lines("reconfiguring").len() > before
+            new == wanted && self.log_lines(RELOADS).len() > before
         })
         .await;
         self.workers = self.worker_pids();
