@@ -16,6 +16,8 @@ const SHOWN: usize = 20;
 pub(crate) struct Ledger {
     /// Lines by verdict: `allow`, `deny`, `-`.
     pub lines: BTreeMap<String, u64>,
+    /// Lines with a verdict by protocol, as nginx names it: `https:HTTP/2.0`.
+    pub decided: BTreeMap<String, u64>,
     /// Lines without a verdict that had an admission nevertheless: failures and clients that left.
     pub asked_without_verdict: u64,
     /// Datagrams of requests, and admissions among them.
@@ -73,6 +75,7 @@ struct Line<'a> {
     id: &'a str,
     status: u16,
     verdict: &'a str,
+    protocol: &'a str,
 }
 
 /// Compares the two.
@@ -95,11 +98,11 @@ pub(crate) fn settle(kept: &Kept, events: &Path) -> Ledger {
     ledger
 }
 
-/// `<request id> <status> <verdict> "<request>"`.
+/// `<request id> <status> <verdict> <scheme>:<protocol> "<request>"`.
 fn parse(text: &str) -> Option<Line<'_>> {
     let mut words = text.split(' ');
     let id = words.next().filter(|id| id.len() == 32)?;
-    Some(Line { id, status: words.next()?.parse().ok()?, verdict: words.next()? })
+    Some(Line { id, status: words.next()?.parse().ok()?, verdict: words.next()?, protocol: words.next()? })
 }
 
 impl Ledger {
@@ -148,6 +151,7 @@ impl Ledger {
         let admissions = seen.requests.len();
         match line.verdict {
             "allow" | "deny" => {
+                *self.decided.entry(line.protocol.to_owned()).or_default() += 1;
                 if admissions != 1 || seen.remembered() != [line.verdict] {
                     self.problem(format!("{text}: {admissions} admissions, verdicts {}", seen.told()));
                 }

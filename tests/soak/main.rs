@@ -4,16 +4,21 @@
 #![forbid(unsafe_code)]
 
 mod chaos;
+mod clients;
 mod ledger;
+mod reloads;
 mod report;
 mod site;
 mod traffic;
 mod watch;
 
+use clients::Clients;
+use reloads::Reloads;
 use report::Report;
 use site::Site;
 use std::future::Future;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::LocalSet;
 
@@ -93,8 +98,10 @@ async fn run(plan: Plan) -> Report {
     let until = Instant::now() + plan.length;
 
     let chaos = tokio::spawn(chaos::run(site.dev.clone(), random.fork()));
-    let traffic = tokio::spawn(traffic::run(site.ports(), plan.rate, until, random.fork()));
-    let samples = reload_until(&mut site, until, &mut random).await;
+    let reloads = Arc::new(Reloads::default());
+    let clients = Clients::new(site.ports(), site.certificate.clone(), reloads.clone());
+    let traffic = tokio::spawn(traffic::run(clients, plan.rate, until, random.fork()));
+    let samples = reload_until(&mut site, &reloads, until, &mut random).await;
     chaos.abort();
     let tally = traffic.await.expect("the clients do not panic");
     chaos::clear(&site.dev).await;
@@ -108,14 +115,21 @@ async fn run(plan: Plan) -> Report {
 }
 
 /// Reloads every few seconds, each with the other or the same failure policy, and looks at the processes before each.
-async fn reload_until(site: &mut Site, until: Instant, random: &mut fastrand::Rng) -> Vec<watch::Sample> {
+async fn reload_until(
+    site: &mut Site,
+    reloads: &Reloads,
+    until: Instant,
+    random: &mut fastrand::Rng,
+) -> Vec<watch::Sample> {
     let started = Instant::now();
     let mut samples = Vec::new();
     while let Some(next) = Instant::now().checked_add(RELOAD).filter(|next| *next < until) {
         tokio::time::sleep_until(next.into()).await;
         samples.push(watch::Sample::take(&site.nginx, started.elapsed()));
         site.nginx.set("fail", if random.bool() { "open" } else { "close" });
+        reloads.turn();
         site.nginx.reload().await;
+        reloads.turn();
     }
     tokio::time::sleep_until(until.into()).await;
     samples

@@ -1,7 +1,7 @@
 //! What the soak prints at its end, and which of it is a failure. Called by `main.rs`.
 
 use crate::ledger::Ledger;
-use crate::traffic::Tally;
+use crate::traffic::{Counts, Tally};
 use crate::watch::{Sample, trends};
 use std::fmt::Write;
 use std::time::Duration;
@@ -26,11 +26,15 @@ impl Report {
             let _ = write!(text, " {status}: {count}");
             text
         });
-        let answered: u64 = tally.statuses.values().sum();
-        println!("clients:  {answered} answered ({} asked over HTTP/2),{statuses}", tally.over_h2);
-        println!("          {} left early, {} ended by a reload", tally.left, tally.ended);
+        println!("clients:  {} answered,{statuses}", tally.statuses.values().sum::<u64>());
+        for (protocol, Counts { answered, left, ended }) in &tally.protocols {
+            println!(
+                "          {protocol:<17} {answered:>6} answered, {left:>5} left early, {ended:>4} ended by a reload"
+            );
+        }
         println!("reloads:  {}; lines of the module in the error log: {}", samples.len(), self.warnings);
         println!("ledger:   lines {:?}", ledger.lines);
+        println!("          with a verdict {:?}", ledger.decided);
         println!(
             "          {} admissions in {} datagrams, {} without a verdict; {} reports",
             ledger.admissions, ledger.datagrams, ledger.asked_without_verdict, ledger.reports
@@ -45,6 +49,16 @@ impl Report {
     fn problems(self) -> Vec<String> {
         let mut problems = self.ledger.problems;
         problems.extend(self.tally.lost.into_iter().map(|what| format!("no answer: {what}")));
+        for (protocol, counts) in self.tally.protocols {
+            if counts.answered == 0
+                || counts.left == 0
+                || !self.ledger.decided.contains_key(protocol.logged())
+            {
+                problems.push(format!(
+                    "no answers, no clients that leave or no verdicts over {protocol}: {counts:?}"
+                ));
+            }
+        }
         if let Err(check) = self.finished {
             problems.push(format!("a check at the end: {check}"));
         }

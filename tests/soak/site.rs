@@ -2,8 +2,10 @@
 //! Made and ended by `main.rs`.
 
 use crate::checked;
-use ratelimitly_tests::{Dev, Nginx};
+use ratelimitly_tests::tls::Certificate;
+use ratelimitly_tests::{Dev, Kind, Nginx, kind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// `$request_id` as the label joins a line of the access log with the server's events.
@@ -23,11 +25,41 @@ const CONFIGURATION: &str = r#"
         ratelimitly_guard quick tracker=backend threshold=2ms;
 
         {debug}
-        log_format soak '$request_id $status $ratelimitly_verdict "$request"';
+        log_format soak '$request_id $status $ratelimitly_verdict $scheme:$server_protocol "$request"';
         client_max_body_size 4m;
+        ssl_certificate {certificate}/certificate.pem;
+        ssl_certificate_key {certificate}/key.pem;
         server {
             listen 127.0.0.1:{port};
             listen 127.0.0.1:{port_h2}{http2};
+            {locations}
+        }
+        server {
+            listen 127.0.0.1:{port_tls} ssl{http2};
+            {locations}
+        }
+        {quic}
+        server {
+            listen 127.0.0.1:{port_upstream};
+            access_log off;
+            location / { return 200 "upstream\n"; }
+        }
+    }
+"#;
+
+/// Datagrams that end a QUIC connection may reach the other worker of a reload: then only its idle timeout ends it, and
+/// with it the old worker.
+const QUIC: &str = r"
+        server {
+            listen 127.0.0.1:{port_quic} quic;
+            ssl_protocols TLSv1.3;
+            keepalive_timeout 2s;
+            {locations}
+        }
+";
+
+/// What each server has.
+const LOCATIONS: &str = r#"
             access_log {prefix}/soak.log soak;
             ratelimitly_label $request_id;
             root {prefix}/html;
@@ -58,13 +90,6 @@ const CONFIGURATION: &str = r#"
             location = /included { ratelimitly zone=plenty; ssi on; ssi_types *; try_files /ssi.html =404; }
             location = /free { empty_gif; }
             location = /reported { ratelimitly_report backend; empty_gif; }
-        }
-        server {
-            listen 127.0.0.1:{port_upstream};
-            access_log off;
-            location / { return 200 "upstream\n"; }
-        }
-    }
 "#;
 
 /// The paths of the configuration and how often each is asked for.
@@ -90,6 +115,8 @@ pub(crate) const PATHS: [(&str, u32); 15] = [
 pub(crate) struct Site {
     pub nginx: Nginx,
     pub dev: Dev,
+    /// What nginx shows the clients of TLS and QUIC.
+    pub certificate: Arc<Certificate>,
     /// The development server's events, one JSON line each.
     pub events: PathBuf,
     folder: TempDir,
@@ -99,8 +126,21 @@ pub(crate) struct Site {
 /// Where the clients connect.
 #[derive(Clone, Copy)]
 pub(crate) struct Ports {
-    pub h1: u16,
-    pub h2: u16,
+    /// HTTP/1.1 in clear text.
+    pub plain: u16,
+    /// HTTP/2 in clear text.
+    pub clear: u16,
+    /// Either of them over TLS.
+    pub secure: u16,
+    /// HTTP/3, where nginx speaks it.
+    pub quic: Option<u16>,
+}
+
+/// The configuration for this nginx, with its placeholders.
+fn configuration(keep: bool) -> String {
+    let debug = if keep { "error_log {prefix}/debug.log debug;" } else { "" };
+    let quic = if kind() == Kind::Pinned { QUIC } else { "" };
+    CONFIGURATION.replace("{debug}", debug).replace("{quic}", quic).replace("{locations}", LOCATIONS)
 }
 
 impl Site {
@@ -116,16 +156,19 @@ impl Site {
             config
         })
         .await;
-        let debug = if keep { "error_log {prefix}/debug.log debug;" } else { "" };
-        let text = CONFIGURATION.replace("{debug}", debug);
-        let nginx = Nginx::builder(&text).dev(&dev).set("fail", "open").log_level("notice").start().await;
+        let certificate = Arc::new(Certificate::new());
+        let builder = Nginx::builder(&configuration(keep)).dev(&dev).set("fail", "open");
+        let builder = builder.set("certificate", certificate.folder().display());
+        let nginx = builder.log_level("notice").start().await;
         write_pages(nginx.prefix());
         nginx.admits().await;
-        Site { nginx, dev, events, folder, keep }
+        Site { nginx, dev, certificate, events, folder, keep }
     }
 
     pub fn ports(&self) -> Ports {
-        Ports { h1: self.nginx.port(), h2: self.nginx.named_port("port_h2") }
+        let quic = (kind() == Kind::Pinned).then(|| self.nginx.named_port("port_quic"));
+        let [clear, secure] = ["port_h2", "port_tls"].map(|name| self.nginx.named_port(name));
+        Ports { plain: self.nginx.port(), clear, secure, quic }
     }
 
     /// Runs the harness's checks, whose end removes nginx's folder: the logs are moved out of it.
