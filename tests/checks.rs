@@ -26,6 +26,14 @@ async fn nginx() -> Nginx {
     Nginx::builder(PROTECTED).dev(&Dev::start().await).start().await
 }
 
+/// Kills the worker, waits for the line about its death and for the next worker, and announces only the latter.
+async fn replace_worker(nginx: &mut Nginx) {
+    nginx.signal(nginx.worker_pid(), Signal::KILL);
+    nginx.await_log_line("exited on signal 9").await;
+    eventually(Duration::from_secs(10), "another worker", || nginx.worker_pids().len() == 1).await;
+    nginx.expect_new_workers();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[should_panic(expected = "did not await Nginx::finish")]
 async fn a_test_without_an_end_fails() {
@@ -47,10 +55,7 @@ async fn a_dead_worker_fails_the_test() {
 #[should_panic(expected = "the error log holds what no test may cause")]
 async fn an_unannounced_alert_fails_the_test() {
     let mut nginx = nginx().await;
-    nginx.signal(nginx.worker_pid(), Signal::KILL);
-    nginx.await_log_line("exited on signal 9").await;
-    eventually(Duration::from_secs(10), "another worker", || nginx.worker_pids().len() == 1).await;
-    nginx.expect_new_workers();
+    replace_worker(&mut nginx).await;
     nginx.finish().await;
 }
 
@@ -58,10 +63,7 @@ async fn an_unannounced_alert_fails_the_test() {
 async fn an_announced_alert_is_accepted() {
     let mut nginx = nginx().await;
     nginx.expect_log("exited on signal 9");
-    nginx.signal(nginx.worker_pid(), Signal::KILL);
-    nginx.await_log_line("exited on signal 9").await;
-    eventually(Duration::from_secs(10), "another worker", || nginx.worker_pids().len() == 1).await;
-    nginx.expect_new_workers();
+    replace_worker(&mut nginx).await;
     nginx.finish().await;
 }
 

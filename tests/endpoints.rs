@@ -102,7 +102,7 @@ async fn an_address_that_cannot_be_sent_to_does_not_hurt_the_others() {
     let unreachable = [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let oldest = dev.servers()[0].id;
     let extra = DnsFault::ExtraAddresses { server: oldest, addresses: unreachable.to_vec() };
-    dev.apply(Command::Dns { fault: extra }).await.expect("addresses can be added");
+    dev.dns_fault(extra).await;
     let foreign = Member { id: 1, address: Some((Ipv4Addr::new(192, 0, 2, 2), 9).into()) };
     dev.apply(Command::Members { remove: vec![], add: vec![foreign] }).await.expect("a member can be added");
     let nginx = Case { bind: "ratelimitly_bind 127.0.0.1;", ..PLAIN }.start(&dev).await;

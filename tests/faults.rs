@@ -1,7 +1,7 @@
 //! Faults inside the module: set-up, discovery, panics. Each test also shows that the fault did fire (O17): by the line
 //! that it leaves in the error log. The replacement socket's faults are steering's.
 
-use ratelimitly_devserver::{Command, Config, DnsFault, Fault, Servers};
+use ratelimitly_devserver::{Command, Config, DnsFault, Fault};
 use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, http};
 use std::time::{Duration, Instant};
 
@@ -200,7 +200,7 @@ async fn o20_a_client_that_cannot_be_watched_is_an_internal_failure() {
         // Its admission is cancelled: a rebind waits until none is in flight.
         eventually_some(PATIENCE, "an allow", async || (status(&nginx).await == 200).then_some(())).await;
         let port = nginx.udp_sockets()[0].port;
-        dev.apply(Command::Fault { servers: Servers::All, fault: Fault::Rebind }).await.expect("a fault");
+        dev.fault(Fault::Rebind).await;
         assert_eq!(status(&nginx).await, 200);
         eventually(PATIENCE, "the socket is rebound", || nginx.udp_sockets()[0].port != port).await;
         nginx.finish().await;
@@ -252,7 +252,7 @@ async fn a_panic_inside_the_core_drops_the_client_until_the_back_off_ends() {
 async fn a_panic_while_answers_come_in_hands_every_waiting_request_to_the_failure_policy() {
     for (fail, expected) in POLICIES {
         let dev = Dev::single().await;
-        dev.apply(Command::Fault { servers: Servers::All, fault: Fault::Hold }).await.expect("a fault");
+        dev.fault(Fault::Hold).await;
         let mut nginx = start(&dev, fail, "receive_panic=1").await;
         let files = nginx.open_files();
         nginx.expect_log(r"\[alert\].*panic at .*injected panic while the core takes datagrams in");
@@ -264,7 +264,7 @@ async fn a_panic_while_answers_come_in_hands_every_waiting_request_to_the_failur
         })
         .await;
 
-        dev.apply(Command::Clear { servers: Servers::All, faults: vec![] }).await.expect("answers leave");
+        dev.clear([]).await;
 
         for client in clients {
             assert_eq!(client.await.expect("a client").status, expected, "fail {fail}");

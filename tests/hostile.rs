@@ -42,15 +42,6 @@ async fn warm(dev: &Dev, fail: &str) -> Nginx {
     nginx
 }
 
-async fn set(dev: &Dev, fault: Fault) {
-    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault can be set");
-}
-
-async fn clear(dev: &Dev) {
-    let all = Command::Clear { servers: Servers::All, faults: vec![] };
-    dev.apply(all).await.expect("faults can be cleared");
-}
-
 /// So many clients whose requests have reached the server and wait for its answer.
 async fn waiting_clients(dev: &Dev, nginx: &Nginx, count: usize) -> Vec<Raw> {
     let before = dev.admissions().len();
@@ -89,7 +80,7 @@ async fn o11_a_reset_ends_the_admission_and_leaves_the_worker_whole() {
     for fail in ["open", "close"] {
         let dev = Dev::single().await;
         let nginx = warm(&dev, fail).await;
-        set(&dev, Fault::Hold).await;
+        dev.fault(Fault::Hold).await;
         let clients = waiting_clients(&dev, &nginx, 20).await;
 
         reset(clients);
@@ -101,10 +92,10 @@ async fn o11_a_reset_ends_the_admission_and_leaves_the_worker_whole() {
         dev.reset().await.expect("the rest is dropped");
 
         let old_port = port(&dev);
-        set(&dev, Fault::Rebind).await;
+        dev.fault(Fault::Rebind).await;
         assert_eq!(http::get(nginx.port(), "/").await.status, 200);
         nginx.await_log_line("ratelimitly: UDP socket rebound").await;
-        clear(&dev).await;
+        dev.clear([]).await;
         assert_eq!(http::get(nginx.port(), "/").await.status, 200);
         assert_ne!(port(&dev), old_port);
         assert!(nginx.log_lines("admission failure=").is_empty(), "an aborted request has no completion");
@@ -116,13 +107,13 @@ async fn o11_a_reset_ends_the_admission_and_leaves_the_worker_whole() {
 async fn resets_leave_the_other_waiting_requests_alone() {
     let dev = Dev::start().await;
     let nginx = warm(&dev, "close").await;
-    set(&dev, Fault::Hold).await;
+    dev.fault(Fault::Hold).await;
     let mut staying = waiting_clients(&dev, &nginx, 40).await;
     let leaving = staying.split_off(20);
 
     reset(leaving);
     nginx.await_access_log(20).await;
-    clear(&dev).await;
+    dev.clear([]).await;
 
     for client in &mut staying {
         assert_eq!(client.response().await.expect("an answer").status, 200);
@@ -137,7 +128,7 @@ async fn resets_leave_the_other_waiting_requests_alone() {
 async fn waves_of_resets_leave_nothing_behind() {
     let dev = Dev::single().await;
     let nginx = warm(&dev, "close").await;
-    set(&dev, Fault::Silent).await;
+    dev.fault(Fault::Silent).await;
     let files = nginx.open_files();
 
     for wave in 1..=3 {
@@ -146,7 +137,7 @@ async fn waves_of_resets_leave_nothing_behind() {
     }
 
     eventually(Duration::from_secs(5), "the connections are closed", || nginx.open_files() <= files).await;
-    clear(&dev).await;
+    dev.clear([]).await;
     assert_eq!(http::get(nginx.port(), "/").await.status, 200);
     nginx.finish().await;
 }

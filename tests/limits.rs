@@ -2,7 +2,7 @@
 //! let through reach the development server, each once, the delayed ones when they go on. What a single refused or
 //! delayed request does is in `routing/limits.rs`.
 
-use ratelimitly_devserver::{Command, Fault, FaultKind, Servers};
+use ratelimitly_devserver::{Fault, FaultKind};
 use ratelimitly_tests::http::{Client, Response};
 use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, http};
 use std::sync::Arc;
@@ -229,8 +229,7 @@ async fn limit_conn_lets_two_of_six_reach_the_server() {
             assert_eq!(refused.status, 429);
         }
         eventually(Duration::from_secs(10), "two wait", || dev.status().held == 2).await;
-        let release = Command::Clear { servers: Servers::All, faults: vec![FaultKind::Hold] };
-        dev.apply(release).await.expect("the answers can be released");
+        dev.clear([FaultKind::Hold]).await;
         let statuses: Vec<u16> =
             clients.join_all().await.into_iter().map(|response| response.status).collect();
         assert_eq!(statuses, [200, 200]);
@@ -249,8 +248,7 @@ async fn a_dry_run_of_limit_conn_lets_all_six_reach_the_server() {
         let clients = together(nginx.port()).await;
 
         eventually(Duration::from_secs(10), "all wait", || dev.status().held == CLIENTS).await;
-        let release = Command::Clear { servers: Servers::All, faults: vec![FaultKind::Hold] };
-        dev.apply(release).await.expect("the answers can be released");
+        dev.clear([FaultKind::Hold]).await;
         assert!(clients.join_all().await.iter().all(|response| response.status == 200));
         assert_eq!(admissions(&dev, &nginx).await, CLIENTS);
         nginx.finish().await;

@@ -45,9 +45,7 @@ async fn get_with(nginx: &Nginx, path: &str, (name, value): (&str, &str)) -> Res
 
 /// The labels of the test's admissions, by which tests tell who asked.
 fn labels(dev: &Dev) -> Vec<String> {
-    let label =
-        |event: ratelimitly_devserver::Event| event.label.map_or_else(String::new, |label| label.text);
-    dev.admissions().into_iter().map(label).collect()
+    dev.admissions().iter().map(|event| event.label_text().to_owned()).collect()
 }
 
 /// Waits until everything that the worker has sent so far has arrived.

@@ -2,7 +2,7 @@
 //! server wrote, or in any message that nginx gave.
 
 use ratelimitly_core::key::{ApiKey, KeyKind};
-use ratelimitly_devserver::{Command, DnsFault, Fault, Servers};
+use ratelimitly_devserver::{DnsFault, Fault, Servers};
 use ratelimitly_tests::{Dev, Nginx, check, eventually_some, http, quotas};
 use regex::bytes::Regex;
 use std::path::Path;
@@ -64,19 +64,19 @@ async fn run(dev: &Dev, nginx: &mut Nginx) -> Vec<String> {
     ] {
         dev.fault(fault).await;
         ask("faults", "100r/s").await;
-        dev.apply(Command::Clear { servers: Servers::All, faults: vec![] }).await.expect("cleared");
+        dev.clear([]).await;
     }
     nginx.await_log_line("UDP socket rebound").await;
     for fault in [DnsFault::Truncate, DnsFault::ServFail, DnsFault::BadTarget { servers: Servers::All }] {
         let before = dev.dns_counts();
-        dev.apply(Command::Dns { fault }).await.expect("a fault of DNS");
+        dev.dns_fault(fault).await;
         // Discovery is a matter of requests: without one none is due.
         eventually_some(PATIENCE, "another discovery", async || {
             ask("dns", "100r/s").await;
             (dev.dns_counts() != before).then_some(())
         })
         .await;
-        dev.apply(Command::ClearDns { faults: vec![] }).await.expect("cleared");
+        dev.clear_dns().await;
     }
     nginx.reload().await;
     nginx.admits().await;
@@ -177,10 +177,8 @@ async fn nothing_shows_the_key(kind: KeyKind) {
     let mut places = files(nginx.prefix());
     places.push(("events".into(), std::fs::read(&events).expect("the events")));
     places.extend(messages.into_iter().map(|text| ("nginx -t".into(), text.into_bytes())));
-    places.push((
-        "status".into(),
-        format!("{:?} {:?} {dev:?}", dev.status(), dev.events(), dev = key).into_bytes(),
-    ));
+    places.push(("status".into(), format!("{:?} {:?}", dev.status(), dev.events()).into_bytes()));
+    places.push(("the key's own debug form".into(), format!("{key:?}").into_bytes()));
 
     let log = nginx.error_log().join("\n");
     for proof in [

@@ -183,6 +183,13 @@ async fn v12_known_bucket() {
     .await;
 }
 
+/// Only the configuration file may not begin a bucket with one.
+#[tokio::test(flavor = "multi_thread")]
+async fn rendered_bucket_that_begins_with_a_quote() {
+    let expected = bucket(b"'x");
+    asks(&with_value("/bucket", "'x"), |request| assert_eq!(request.resources[0].bucket, expected)).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn v13_six_accepted_values_are_exactly_six_datagrams() {
     let paths = [

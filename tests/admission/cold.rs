@@ -1,7 +1,7 @@
 //! A worker's first requests: before the servers are known, and with which resolver they become known.
 
 use crate::POLICIES;
-use ratelimitly_devserver::{Command, DnsFault};
+use ratelimitly_devserver::DnsFault;
 use ratelimitly_tests::{Dev, Nginx, eventually_some, http};
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -37,7 +37,7 @@ async fn c01_a_fresh_worker_admits_once_the_servers_are_known() {
     for (fail, unanswered) in UNANSWERED {
         let dev = Dev::start().await;
         // Two lookups, one after the other: longer than the horizon.
-        dns(&dev, DnsFault::Delay { ms: 450 }).await;
+        dev.dns_fault(DnsFault::Delay { ms: 450 }).await;
         let nginx = Nginx::builder(COLD).dev(&dev).set("fail", fail).start().await;
 
         let mut asked = 0;
@@ -61,7 +61,7 @@ async fn c01_a_fresh_worker_admits_once_the_servers_are_known() {
 async fn c27_the_first_request_waits_for_the_servers() {
     for fail in POLICIES {
         let dev = Dev::start().await;
-        dns(&dev, DnsFault::Delay { ms: 5 }).await;
+        dev.dns_fault(DnsFault::Delay { ms: 5 }).await;
         let nginx = Nginx::builder(COLD).dev(&dev).set("fail", fail).start().await;
 
         assert_eq!(http::get(nginx.port(), "/").await.status, 200);
@@ -77,7 +77,7 @@ async fn c27_the_first_request_waits_for_the_servers() {
 async fn c28_the_first_request_waits_for_silent_dns_as_long_as_its_horizon() {
     for (fail, unanswered) in UNANSWERED {
         let dev = Dev::start().await;
-        dns(&dev, DnsFault::Silent).await;
+        dev.dns_fault(DnsFault::Silent).await;
         let nginx = Nginx::builder(COLD).dev(&dev).set("fail", fail).start().await;
 
         assert_eq!(http::get(nginx.port(), "/").await.status, unanswered);
@@ -134,7 +134,7 @@ async fn c14_a_locations_resolver_does_not_matter() {
 async fn c14_the_http_contexts_resolver_timeout_ends_a_discovery() {
     for (fail, unanswered) in UNANSWERED {
         let dev = Dev::start().await;
-        dns(&dev, DnsFault::Silent).await;
+        dev.dns_fault(DnsFault::Silent).await;
         let dead = UdpSocket::bind("127.0.0.1:0").expect("a socket that never answers");
         let nginx = with_dead_resolver(&dev, &dead, fail).await;
 
@@ -148,10 +148,6 @@ async fn c14_the_http_contexts_resolver_timeout_ends_a_discovery() {
 async fn with_dead_resolver(dev: &Dev, dead: &UdpSocket, fail: &str) -> Nginx {
     let dead = dead.local_addr().expect("a bound socket has an address");
     Nginx::builder(RESOLVERS).dev(dev).set("fail", fail).set("dead", dead).start().await
-}
-
-async fn dns(dev: &Dev, fault: DnsFault) {
-    dev.apply(Command::Dns { fault }).await.expect("a DNS fault that can be set");
 }
 
 /// nginx's own measure of its only request, in seconds.

@@ -98,7 +98,7 @@ async fn c19_a_childs_rules_replace_the_parents() {
         let asked = asked_at("/replaced", fail).await;
 
         assert_eq!(rates(&asked), [102]);
-        assert_eq!(label(&asked), "outer", "only the rules are replaced, the label is inherited");
+        assert_eq!(asked.label_text(), "outer", "only the rules are replaced, the label is inherited");
     }
 }
 
@@ -118,7 +118,7 @@ async fn c20_a_child_without_rules_inherits_through_nested_locations() {
         let asked = asked_at("/inherited/below/again", fail).await;
 
         assert_eq!(rates(&asked), [101]);
-        assert_eq!(label(&asked), "outer");
+        assert_eq!(asked.label_text(), "outer");
     }
 }
 
@@ -144,8 +144,4 @@ fn rates(event: &Event) -> Vec<u32> {
 fn thresholds(event: &Event) -> Vec<u32> {
     assert_eq!(event.guard_count, event.guards.len());
     event.guards.iter().map(|guard| guard.threshold_ms).collect()
-}
-
-fn label(event: &Event) -> &str {
-    event.label.as_ref().map_or("", |label| &label.text)
 }

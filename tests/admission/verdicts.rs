@@ -2,7 +2,7 @@
 //! failure afterwards takes back.
 
 use crate::{POLICIES, warm};
-use ratelimitly_devserver::{Command, Fault, Servers};
+use ratelimitly_devserver::Fault;
 use ratelimitly_tests::{Dev, Nginx, http};
 
 const THREE_AN_HOUR: &str = r#"
@@ -239,8 +239,7 @@ async fn statuses(nginx: &Nginx, count: usize) -> Vec<u16> {
 /// Status and verdict, as logged, of one request while only this fault is set.
 async fn answer_under(nginx: &Nginx, dev: &Dev, fault: Option<Fault>) -> String {
     let before = nginx.access_log().len();
-    let clear = Command::Clear { servers: Servers::All, faults: Vec::new() };
-    dev.apply(clear).await.expect("faults can be cleared");
+    dev.clear([]).await;
     if let Some(fault) = fault {
         dev.fault(fault).await;
     }

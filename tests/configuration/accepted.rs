@@ -192,6 +192,16 @@ accepted! {
         }"#;
 }
 
+/// Only a first byte that is a quote is refused.
+#[tokio::test]
+async fn a_bucket_may_hold_quotes_behind_its_first_byte() {
+    let text = r#"
+        http {
+            ratelimitly_zone z "bucket=q:\"x\"" rate=10r/s;
+        }"#;
+    accept(text, &[]).await;
+}
+
 /// A bare number is seconds: the policy's horizon of 3 s exceeds a quota of 2 s, which names the unit that was understood.
 #[tokio::test]
 async fn a09_durations_without_a_unit_are_seconds() {

@@ -3,7 +3,7 @@
 
 use crate::check;
 use ratelimitly_core::key::{ApiKey, KeyKind};
-use ratelimitly_devserver::{Command, Fault, Servers};
+use ratelimitly_devserver::Fault;
 use ratelimitly_tests::{Dev, Nginx, http, key, log, quotas};
 
 /// A key with one letter changed, cut, or followed by something: each nearly the secret itself.
@@ -92,8 +92,7 @@ async fn no_log_line_holds_the_key_or_its_secret() {
         assert_eq!(http::get(nginx.port(), "/").await.status, 429);
         http::get(nginx.port(), &format!("/refused?{}", "x".repeat(100))).await;
         for fault in [Fault::WrongAuthentication, Fault::Truncated { bytes: Some(40) }, Fault::Silent] {
-            let servers = Servers::All;
-            dev.apply(Command::Fault { servers, fault }).await.expect("the fault can be set");
+            dev.fault(fault).await;
             assert_eq!(http::get(nginx.port(), "/").await.status, 200);
         }
         dev.await_reports("of the allowed and of the failed requests", |reports| reports.len() >= 4).await;

@@ -2,7 +2,7 @@
 //! `docs/configuration.md` and written into one configuration; another leaves all of them out; both must ask alike.
 
 use crate::text;
-use ratelimitly_devserver::{Command, Event, Fault, Servers};
+use ratelimitly_devserver::{Event, Fault};
 use ratelimitly_tests::{Dev, Nginx, eventually_some, http};
 use regex::Regex;
 use std::time::Duration;
@@ -118,9 +118,7 @@ async fn observe(configuration: &str, values: &[(&str, String)]) -> Seen {
     }
     let nginx = builder.start().await;
     nginx.admits().await;
-    dev.apply(Command::Fault { servers: Servers::All, fault: Fault::Silent })
-        .await
-        .expect("a fault can be set");
+    dev.fault(Fault::Silent).await;
 
     let (status_without_answer, events) = unanswered(&dev, &nginx).await;
 

@@ -1,7 +1,7 @@
 //! nginx's own limits in front: what they refuse never reaches a server.
 
 use crate::{POLICIES, settled, warm};
-use ratelimitly_devserver::{Command, Fault, FaultKind, Servers};
+use ratelimitly_devserver::{Fault, FaultKind};
 use ratelimitly_tests::{Dev, eventually, http};
 use std::time::Duration;
 
@@ -100,8 +100,7 @@ async fn what_limit_conn_refuses_is_not_asked_about() {
 
         assert_eq!(http::get(port, "/").await.status, 503);
 
-        let release = Command::Clear { servers: Servers::All, faults: vec![FaultKind::Hold] };
-        dev.apply(release).await.expect("the answer can be released");
+        dev.clear([FaultKind::Hold]).await;
         assert_eq!(waiting.await.expect("the client does not panic"), 200);
         settled(&dev, &nginx).await;
         assert_eq!(dev.admissions().len(), 1);
