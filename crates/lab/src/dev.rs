@@ -2,8 +2,8 @@
 //! experiments; it ends when it is dropped.
 
 use crate::error::{Error, io};
-use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
-use ratelimitly_devserver::{Config, DevServer, Kind};
+use ratelimitly_core::key::{KeyKind, Quotas};
+use ratelimitly_devserver::{Config, DevServer, Kind, keygen};
 use std::collections::HashSet;
 
 /// A development server and the key that it serves.
@@ -18,16 +18,9 @@ impl Dev {
     /// # Errors
     /// A socket cannot be opened.
     pub async fn start(record: bool) -> Result<Dev, Error> {
-        let quotas = Quotas {
-            rate_buckets_max: 1 << 10,
-            latency_services_max: 1 << 10,
-            metrics_labels_max: 1 << 10,
-            latency_buffer_size_max: 1 << 10,
-            dedup_ttl_ms_max: 2000,
-            rate_window_size_ms_max: u32::MAX,
-        };
-        let key = ApiKey::new(KeyKind::Aes, 1, [0x1b; 32], quotas);
-        let key = key.map_err(|error| Error::Nginx(format!("the experiment's key: {error}")))?;
+        // The longest horizon that a key can allow.
+        let quotas = Quotas { dedup_ttl_ms_max: 2000, ..keygen::default_quotas() };
+        let key = keygen::generate(KeyKind::Aes, 1, quotas).expect("quotas that a key can express");
         let text = key.encode();
         let config = Config { record, ..Config::default() }.key(key);
         let server = DevServer::start(config).await.map_err(io("the development server"))?;

@@ -1,5 +1,5 @@
 //! The guard's settings one after the other: each of the four is varied while the others stay at the chosen point, under
-//! all conditions, and a few pairs that belong together. Gives a table. Called by `overload.rs`.
+//! all conditions; and the tracker's own defaults. Gives a table. Called by `overload.rs`.
 
 use super::condition::Condition;
 use super::figures::Figures;

@@ -157,17 +157,31 @@ mod tests {
         stream
     }
 
+    /// Looks again and again until there is something to see.
+    async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+        let started = Instant::now();
+        loop {
+            if let Some(seen) = look() {
+                return seen;
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "nothing came of it in time");
+            tokio::time::sleep(Duration::from_millis(2)).await; // then looked at again
+        }
+    }
+
+    async fn queued(upstream: &Upstream, count: u32) {
+        eventually(|| (queue::length(upstream.address()) == Some(count)).then_some(())).await;
+    }
+
     /// The paths and fates of the access log, once there are so many lines.
     async fn fates(upstream: &Upstream, log: &Path, count: usize) -> Vec<String> {
-        loop {
+        let fate = |line: &str| line.split(' ').skip(1).step_by(2).collect::<Vec<_>>().join(" ");
+        eventually(|| {
             upstream.flush().expect("the log can be written");
             let text = std::fs::read_to_string(log).expect("the log can be read");
-            if text.lines().count() >= count {
-                let fate = |line: &str| line.split(' ').skip(1).step_by(2).collect::<Vec<_>>().join(" ");
-                return text.lines().map(fate).collect();
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await; // then looked at again
-        }
+            (text.lines().count() >= count).then(|| text.lines().map(fate).collect())
+        })
+        .await
     }
 
     #[tokio::test]
@@ -179,9 +193,7 @@ mod tests {
         let mut first = ask(&upstream, "/heavy").await;
         let _second = ask(&upstream, "/light").await;
         let _third = ask(&upstream, "/light").await;
-        while queue::length(upstream.address()) != Some(2) {
-            tokio::time::sleep(Duration::from_millis(1)).await; // then looked at again
-        }
+        queued(&upstream, 2).await;
         let mut answer = String::new();
         first.read_to_string(&mut answer).await.expect("it is closed after the answer");
 
@@ -209,14 +221,10 @@ mod tests {
         let stuck = Capacity { slots: 1, light: hour, heavy: hour };
         let upstream = Upstream::start(stuck, &folder.path().join("log")).expect("it starts");
         let (_first, _second) = (ask(&upstream, "/light").await, ask(&upstream, "/light").await);
-        while queue::length(upstream.address()) != Some(1) {
-            tokio::time::sleep(Duration::from_millis(1)).await; // then looked at again
-        }
+        queued(&upstream, 1).await;
 
         upstream.change(Capacity { slots: 2, ..stuck });
 
-        while queue::length(upstream.address()) != Some(0) {
-            tokio::time::sleep(Duration::from_millis(1)).await; // then looked at again
-        }
+        queued(&upstream, 0).await;
     }
 }
