@@ -1,6 +1,6 @@
 //! What `nginx -t` accepts and refuses, and with which message: conformance rows A01 to A23 and R01 to R75. A row is a
 //! whole configuration and, where it is refused, what one message must say: the directive, what is wrong and what would
-//! be right. No nginx is started here but for the search for secrets.
+//! be right. No nginx is started here.
 
 #[path = "configuration/accepted.rs"]
 mod accepted;

@@ -54,6 +54,8 @@ async fn run(dev: &Dev, nginx: &mut Nginx) -> Vec<String> {
     ask("allowed", "1r/h").await;
     ask("refused", "nonsense").await;
     ask("", "1r/s").await;
+    // Its label, the whole of the target, is too long.
+    ask(&"x".repeat(300), "1r/s").await;
     for fault in [
         Fault::WrongAuthentication,
         Fault::Truncated { bytes: Some(60) },
