@@ -235,6 +235,12 @@ impl Waiter {
     /// Records the decision and lets the request go on. Both it and its context may be gone afterwards.
     pub fn finish(self, verdict_index: usize, decision: Decision) {
         let request = self.context().request;
+        if self.request().connection_lost() {
+            // nginx has given the request up already, and something blocked keeps its memory: no decision comes of it.
+            self.context().cancel();
+            // SAFETY: the request is live (see above) and not running; no reference into it is used from here on.
+            return unsafe { Request::give_up(request.as_ptr()) };
+        }
         self.context().decide(self.request(), verdict_index, decision);
         // SAFETY: the request is live (see above) and suspended: a waiting context's request always is. No reference
         // into it is used from here on.
@@ -260,7 +266,7 @@ unsafe extern "C" fn on_deadline(event: *mut ngx_event_t) {
             State::Waiting { driver, key } => driver.upgrade().map(|driver| (driver, *key)),
             State::Idle | State::Decided { .. } => None,
         };
-        // From here on the context may be freed under us: only the key goes on.
+        // Only the key goes on, so that it would not matter if the context were freed on the way.
         if let Some((driver, key)) = waiting {
             driver.handle_deadline(key);
         }

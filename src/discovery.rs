@@ -17,7 +17,7 @@ mod udp;
 pub use self::error::{DiscoveryError, SetupError};
 
 use self::executor::Executor;
-use self::lookup::Plan;
+use self::lookup::{MOST_ADDRESSES, MOST_TARGETS, Plan};
 use self::nameservers::Nameservers;
 use self::runtime::{Connector, Runtime};
 use self::sleep::Sleep;
@@ -70,11 +70,11 @@ pub struct Found {
 pub struct Skipped {
     /// SRV records whose target is not of the form `s-<id>` or whose port is 0.
     pub targets_unusable: usize,
-    /// Usable SRV records beyond the limit of 64.
+    /// Usable SRV records beyond [`MOST_TARGETS`].
     pub targets_cut: usize,
     /// Servers for whose target no address was found in time.
     pub without_address: Vec<ServerId>,
-    /// Addresses beyond the limit of 16 a target.
+    /// Addresses beyond [`MOST_ADDRESSES`] a target.
     pub addresses_cut: usize,
 }
 
@@ -82,7 +82,7 @@ pub struct Skipped {
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "; skipped: ";
-        let mut item = |f: &mut fmt::Formatter<'_>, count: usize, what: &str| {
+        let mut item = |f: &mut fmt::Formatter<'_>, count: usize, what: fmt::Arguments<'_>| {
             if count == 0 {
                 return Ok(());
             }
@@ -90,10 +90,14 @@ impl fmt::Display for Skipped {
             separator = ", ";
             Ok(())
         };
-        item(f, self.targets_unusable, "SRV records without a target s-<id> or without a port")?;
-        item(f, self.targets_cut, "SRV records beyond the limit of 64")?;
-        item(f, self.addresses_cut, "addresses beyond the limit of 16 a target")?;
-        item(f, self.without_address.len(), "servers without an address")?;
+        item(
+            f,
+            self.targets_unusable,
+            format_args!("SRV records without a target s-<id> or without a port"),
+        )?;
+        item(f, self.targets_cut, format_args!("SRV records beyond the limit of {MOST_TARGETS}"))?;
+        item(f, self.addresses_cut, format_args!("addresses beyond the limit of {MOST_ADDRESSES} a target"))?;
+        item(f, self.without_address.len(), format_args!("servers without an address"))?;
         for (index, id) in self.without_address.iter().take(8).enumerate() {
             write!(f, "{}s-{id}", if index == 0 { ": " } else { " " })?;
         }
@@ -113,6 +117,8 @@ pub struct Discovery {
 struct Shared {
     settings: Settings,
     name: Name,
+    /// The nameserver that answered last.
+    preferred: Rc<Cell<usize>>,
     run: RefCell<Option<Run>>,
     finish: PostedEvent,
 }
@@ -144,7 +150,7 @@ impl Discovery {
                 }
             };
             let finish = PostedEvent::new("the end of a discovery", finish);
-            Shared { settings, name, run: RefCell::new(None), finish }
+            Shared { settings, name, preferred: Rc::default(), run: RefCell::new(None), finish }
         });
         Ok(Discovery { shared })
     }
@@ -185,8 +191,10 @@ impl Shared {
     fn plan(&self, runtime: Runtime) -> Result<Plan, DiscoveryError> {
         let settings = &self.settings;
         let timeout = Duration::from_millis(settings.timeout_ms);
-        let nameservers = Nameservers::new(&settings.servers, timeout + QUERY_GRACE, &Connector(runtime))
-            .map_err(|error| DiscoveryError::Resolver { cause: error.to_string() })?;
+        let preferred = Rc::clone(&self.preferred);
+        let nameservers =
+            Nameservers::new(&settings.servers, preferred, timeout + QUERY_GRACE, &Connector(runtime))
+                .map_err(|error| DiscoveryError::Resolver { cause: error.to_string() })?;
         settings
             .faults
             .fail(Fault::DnsTimer)

@@ -21,7 +21,7 @@ use crate::nginx::log::{Level, Log};
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::Timer;
 use crate::nginx::udp::{BATCH, Bound, Received, Receiver, Sender, UdpSocket};
-use crate::worker::Slot;
+use crate::worker::{Slot, Unavailable};
 use notes::Notes;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
 use ratelimitly_core::membership::Membership;
@@ -56,14 +56,18 @@ pub enum Refused {
     /// The core refused it.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The core panicked; its client is on its way out.
+    /// The core panicked while it started this one; its client is on its way out.
     #[error("the client failed inside")]
     Broken,
+    /// The core panicked before, and is on its way out.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
 }
 
 /// One worker's client and everything it drives.
 ///
-/// The fields that hold tasks and sockets go in this order: discovery, the core, the UDP socket.
+/// Where it is dropped without having been shut down, the fields that hold tasks and sockets go in this order: discovery,
+/// the core, the UDP socket.
 pub struct Driver {
     discovery: RefCell<Option<Discovery>>,
     core: RefCell<Client>,
@@ -153,6 +157,7 @@ impl Driver {
 
     /// Starts an admission; `context`'s request must be suspended by the caller then.
     pub fn start(self: &Rc<Self>, context: &Context, ask: &Ask<'_>) -> Result<(), Refused> {
+        self.check_sound()?;
         let (now, wall) = (clock::monotonic(), clock::wall());
         let key = self.with_core("starting an admission", |core| core.start(now, wall, ask));
         self.settle_soon();
@@ -170,6 +175,7 @@ impl Driver {
 
     /// Sends a latency report, best effort.
     pub fn report(&self, observation: &Observation) -> Result<(), Refused> {
+        self.check_sound()?;
         let (now, wall) = (clock::monotonic(), clock::wall());
         let queued = self.with_core("reporting a latency", |core| core.report(now, wall, observation));
         self.settle_soon();
@@ -227,6 +233,11 @@ impl Driver {
         self.discovery.take();
         self.broken.set(true);
         self.socket.take();
+    }
+
+    /// A core that has panicked starts nothing; its driver is discarded in this turn.
+    fn check_sound(&self) -> Result<(), Unavailable> {
+        if self.broken.get() { Err(Unavailable) } else { Ok(()) }
     }
 
     /// Admissions in flight, including requests that are about to go on.

@@ -9,13 +9,14 @@ use crate::driver::Refused;
 use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::request::{Request, WatchError};
-use crate::render::{self, Buffers, RenderError};
+use crate::render::{self, Buffers, Owner, RenderError};
 use crate::worker::Unavailable;
 use ngx::ffi::{self, ngx_http_request_t, ngx_int_t};
 use ratelimitly_core::client::StartError;
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_core::wire::Observation;
 use std::fmt::Display;
+use std::rc::Rc;
 
 const OK: ngx_int_t = ffi::NGX_OK as ngx_int_t;
 const AGAIN: ngx_int_t = ffi::NGX_AGAIN as ngx_int_t;
@@ -54,7 +55,11 @@ fn admit(request: &Request) -> ngx_int_t {
     context.settle_report(|| tracker(request, location));
     match location.admission {
         Some(_) => start(request, context, location),
-        None => DECLINED,
+        None => {
+            let main = MainConf::of_request(request);
+            main.worker.prepare_report(main);
+            DECLINED
+        }
     }
 }
 
@@ -73,6 +78,10 @@ fn decide(request: &Request, context: &Context, decision: Decision) -> ngx_int_t
 }
 
 fn refuse_internally(request: &Request, cause: &dyn Display) -> ngx_int_t {
+    if !request.is_main() {
+        // The context in the pool that it shares is the client's request's.
+        return INTERNAL;
+    }
     let main = MainConf::of_request(request);
     main.worker.note_internal_failure(request.log(), main.detail_level(), cause);
     let Some(context) = Context::of_or_new(request) else { return INTERNAL };
@@ -86,11 +95,7 @@ fn tracker(request: &Request, location: &LocationConf) -> Option<(TrackerId, Tra
     match render::render_tracker(request, tracker) {
         Ok(tracker) => Some(tracker),
         Err(error) => {
-            MainConf::of_request(request).worker.note_refused_value(
-                request.log(),
-                error.owner().cloned(),
-                &error,
-            );
+            MainConf::of_request(request).worker.note_refused_value(request.log(), error.owner(), &error);
             None
         }
     }
@@ -124,7 +129,7 @@ fn start(request: &Request, context: &Context, location: &LocationConf) -> ngx_i
         Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request, &Refused::Broken),
         Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request, &error),
         Err(cause) => {
-            note_not_started(request, main, &cause);
+            note_not_started(request, location, main, &cause);
             decide(request, context, Decision::of_failure(main.fail))
         }
     }
@@ -142,20 +147,45 @@ fn try_start(
     Ok(driver.start(context, &ask)?)
 }
 
-fn note_not_started(request: &Request, main: &MainConf, cause: &NotStarted) {
-    let word = match cause {
-        NotStarted::Render(_) | NotStarted::Refused(Refused::Start(StartError::Encode(_))) => "invalid-value",
-        NotStarted::Refused(Refused::Start(StartError::WindowAboveQuota { .. })) => "window-above-quota",
-        NotStarted::Refused(Refused::Start(_)) => "discovery",
-        NotStarted::Refused(Refused::Broken) | NotStarted::Unavailable(_) => "worker-not-set-up",
-    };
-    request.log().write(main.detail_level(), format_args!("ratelimitly: admission failure={word}: {cause}"));
-    if matches!(word, "invalid-value" | "window-above-quota") {
-        let owner = match cause {
-            NotStarted::Render(error) => error.owner().cloned(),
-            NotStarted::Unavailable(_) | NotStarted::Refused(_) => None,
-        };
-        main.worker.note_refused_value(request.log(), owner, cause);
+impl NotStarted {
+    /// The cause in the log line of the admission.
+    fn word(&self) -> &'static str {
+        match self {
+            NotStarted::Render(_) | NotStarted::Refused(Refused::Start(StartError::Encode(_))) => {
+                "invalid-value"
+            }
+            NotStarted::Refused(Refused::Start(StartError::WindowAboveQuota { .. })) => "window-above-quota",
+            NotStarted::Refused(Refused::Start(_)) => "discovery",
+            NotStarted::Refused(Refused::Broken | Refused::Unavailable(_)) | NotStarted::Unavailable(_) => {
+                "worker-not-set-up"
+            }
+        }
+    }
+
+    /// Whose value is to blame, if one is.
+    fn owner(&self, location: &LocationConf) -> Option<Owner> {
+        match self {
+            NotStarted::Render(error) => Some(error.owner()),
+            NotStarted::Refused(Refused::Start(StartError::WindowAboveQuota { resource, .. })) => {
+                let zone = location.admission.as_ref().and_then(|rules| rules.zones.get(*resource));
+                Some(zone.map_or(Owner::Request, |zone| Owner::Zone(Rc::clone(&zone.name))))
+            }
+            NotStarted::Refused(Refused::Start(StartError::Encode(_))) => Some(Owner::Request),
+            NotStarted::Refused(_) | NotStarted::Unavailable(_) => None,
+        }
+    }
+}
+
+fn note_not_started(request: &Request, location: &LocationConf, main: &MainConf, cause: &NotStarted) {
+    let log = request.log();
+    log.write(main.detail_level(), format_args!("ratelimitly: admission failure={}: {cause}", cause.word()));
+    match (cause.owner(location), cause) {
+        (Some(owner), NotStarted::Render(error)) => main.worker.note_refused_value(log, owner, error),
+        (Some(owner), _) => {
+            let named = format!("{owner}: {cause}");
+            main.worker.note_refused_value(log, owner, &named);
+        }
+        (None, _) => {}
     }
 }
 
@@ -168,11 +198,8 @@ fn report(request: &Request) {
     }
     let main = MainConf::of_request(request);
     let observation = Observation { tracker, settings, latency_ms: latency_ms(request) };
-    let sent = main
-        .worker
-        .reporting_driver(main)
-        .map_err(NotStarted::from)
-        .and_then(|driver| Ok(driver.report(&observation)?));
+    let sent =
+        main.worker.existing().map_err(NotStarted::from).and_then(|driver| Ok(driver.report(&observation)?));
     let level = main.detail_level();
     let log = request.log();
     match sent {

@@ -1,9 +1,9 @@
 //! `ngx_http_ratelimitly_module`: nginx asks RateLimitly whether a request may proceed.
 //!
 //! This file is the table that nginx reads: the module, its hooks into loading and into a process's life. The rooms:
-//! `conf` (directives), `render` (values for a request), `handler` (the two phases), `context` (what is kept for a request),
-//! `worker` and `driver` (the worker's client and its sockets), `discovery` (DNS), `logging`, `variable`, and `nginx` with
-//! the safe wrappers. The protocol is `ratelimitly-core`'s.
+//! `conf` (directives), `render` (values for a request), `handler` (the two phases), `context` (what is kept for a
+//! request), `worker` and `driver` (the worker's client and its sockets), `discovery` (DNS), `logging` and `pace`,
+//! `variable`, and `nginx` with the safe wrappers. The protocol is `ratelimitly-core`'s.
 
 mod conf;
 mod context;
@@ -12,6 +12,7 @@ mod driver;
 mod handler;
 mod logging;
 mod nginx;
+mod pace;
 mod render;
 mod variable;
 mod worker;

@@ -4,8 +4,10 @@
 //! Our own crates log at their level. Other crates' events (hickory's: one for every lookup that fails) are debug
 //! lines whatever their level, so that no outage elsewhere fills the error log.
 
+use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
-use ratelimitly_core::time::Millis;
+use crate::pace::{Due, PacedBy};
+use std::cell::RefCell;
 use std::fmt::{self, Write};
 use std::panic::PanicHookInfo;
 use std::sync::Once;
@@ -149,60 +151,21 @@ impl Visit for Fields<'_, '_> {
     }
 }
 
-/// The panic hook: text and place at `alert`, no backtrace. It must not panic itself, which would end the worker.
+/// The panic hook: text and place at `alert`, paced for each place, no backtrace. It must not panic itself, which would end
+/// the worker.
 fn log_panic(panic: &PanicHookInfo<'_>) {
+    // A location is a static, so its address stands for the place.
+    thread_local!(static PACES: RefCell<PacedBy<usize>> = const { RefCell::new(PacedBy::new()) });
     let Some(log) = Log::of_running_cycle() else { return };
+    let place = panic.location().map_or(0, |place| std::ptr::from_ref(place).addr());
+    let due = PACES.with(|paces| match paces.try_borrow_mut() {
+        Ok(mut paces) => paces.occurred(place, clock::monotonic()),
+        Err(_) => Some(Due { unlogged: 0 }),
+    });
+    let Some(due) = due else { return };
     let text = panic.payload_as_str().unwrap_or("(no text)");
     match panic.location() {
-        Some(place) => log.write(Level::Alert, format_args!("ratelimitly: panic at {place}: {text}")),
-        None => log.write(Level::Alert, format_args!("ratelimitly: panic: {text}")),
-    }
-}
-
-/// Keeps a line that could repeat without end to the first occurrence and then one a minute.
-#[derive(Debug, Default)]
-pub struct Paced {
-    logged: Option<Millis>,
-    unlogged: u64,
-}
-
-/// Says that a line is due; its `Display` tells, for the end of that line, how many went unlogged before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
-    /// Occurrences since the last line that were not logged.
-    pub unlogged: u64,
-}
-
-/// Shortest time between two lines of one kind, milliseconds.
-const PACE_MS: u64 = 60_000;
-
-impl Paced {
-    /// For a static or a constant.
-    pub const fn new() -> Paced {
-        Paced { logged: None, unlogged: 0 }
-    }
-
-    /// Notes an occurrence; `Some`: log it.
-    pub fn occurred(&mut self, now: Millis) -> Option<Due> {
-        if self.logged.is_some_and(|logged| now.since(logged) < PACE_MS) {
-            self.unlogged += 1;
-            return None;
-        }
-        self.logged = Some(now);
-        Some(Due { unlogged: std::mem::take(&mut self.unlogged) })
-    }
-
-    /// Ends a row of occurrences: the next one is a first again.
-    pub fn reset(&mut self) {
-        *self = Paced::new();
-    }
-}
-
-impl fmt::Display for Due {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.unlogged {
-            0 => Ok(()),
-            count => write!(f, " ({count} more since the last such line)"),
-        }
+        Some(place) => log.write(Level::Alert, format_args!("ratelimitly: panic at {place}: {text}{due}")),
+        None => log.write(Level::Alert, format_args!("ratelimitly: panic: {text}{due}")),
     }
 }

@@ -1,7 +1,8 @@
 //! Safe wrappers over the parts of nginx that the module needs: logs, sockets on the event loop, timers, posted
-//! events, requests, the clock. The only rooms with unsafe code beyond the first lines of a callback; they know
-//! nothing of RateLimitly.
+//! events, requests, the clock. Unsafe code elsewhere is the first lines of a callback, the pointer to this module's own
+//! configuration, and a suspended request's pointer in `context`. Nothing here knows the protocol or a directive.
 
+pub mod address;
 pub mod border;
 pub mod clock;
 pub mod complex_value;

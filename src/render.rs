@@ -26,12 +26,10 @@ pub struct Buffers {
     pub resources: Vec<Resource>,
     /// Guard blocks.
     pub guards: Vec<GuardBlock>,
-    /// The label.
-    pub label: Vec<u8>,
 }
 
-/// The definition that a refused value belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// What a refused value belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A zone's bucket or rate.
     Zone(Rc<[u8]>),
@@ -39,6 +37,10 @@ pub enum Owner {
     Guard(Rc<[u8]>),
     /// A report's service.
     Tracker(Rc<[u8]>),
+    /// The label.
+    Label,
+    /// All values together.
+    Request,
 }
 
 impl fmt::Display for Owner {
@@ -47,6 +49,8 @@ impl fmt::Display for Owner {
             Owner::Zone(name) => ("zone", name),
             Owner::Guard(name) => ("guard", name),
             Owner::Tracker(name) => ("tracker", name),
+            Owner::Label => return f.write_str("the label"),
+            Owner::Request => return f.write_str("the request"),
         };
         write!(f, "{kind} \"{}\"", Excerpt::new(name))
     }
@@ -105,14 +109,15 @@ pub enum RenderError {
 }
 
 impl RenderError {
-    /// Whose value it is; `None` for the label and for an internal failure.
-    pub fn owner(&self) -> Option<&Owner> {
+    /// Whose value it is.
+    pub fn owner(&self) -> Owner {
         match self {
             RenderError::Empty { owner, .. }
             | RenderError::TooLong { owner, .. }
             | RenderError::Rate { owner, .. }
-            | RenderError::Threshold { owner, .. } => Some(owner),
-            RenderError::LabelTooLong { .. } | RenderError::Internal(_) => None,
+            | RenderError::Threshold { owner, .. } => owner.clone(),
+            RenderError::LabelTooLong { .. } => Owner::Label,
+            RenderError::Internal(_) => Owner::Request,
         }
     }
 
@@ -127,13 +132,13 @@ impl RenderError {
 /// # Errors
 /// [`RenderError`] for the first value that is refused, in the order zones, guards, label.
 pub fn render<'a>(
-    request: &Request,
+    request: &'a Request,
     conf: &'a LocationConf,
     buffers: &'a mut Buffers,
 ) -> Result<Ask<'a>, RenderError> {
-    let Buffers { resources, guards, label } = buffers;
+    let Buffers { resources, guards } = buffers;
     let label = match &conf.label {
-        Some(template) => render_label(request, template, label)?,
+        Some(template) => render_label(request, template)?,
         None => &[],
     };
     let Some(admission) = &conf.admission else {
@@ -180,7 +185,6 @@ fn render_zone(request: &Request, zone: &Zone) -> Result<Resource, RenderError> 
         return Ok(fixed);
     }
     let owner = || Owner::Zone(Rc::clone(&zone.name));
-    // The rate first: no evaluation comes between reading the bucket's bytes and hashing them.
     let rate = match &zone.rate {
         Parsed::Fixed(rate) => *rate,
         Parsed::Rendered(value) => {
@@ -237,23 +241,10 @@ fn checked_name<'a>(
     }
 }
 
-/// The label, empty where none is sent; a rendered one is copied, since the next evaluation may change its bytes.
-fn render_label<'a>(
-    request: &Request,
-    template: &'a Template,
-    buffer: &'a mut Vec<u8>,
-) -> Result<&'a [u8], RenderError> {
-    match template {
-        Template::Fixed(text) => Ok(text),
-        Template::Rendered(value) => {
-            let text = value.evaluate(request)?;
-            // Checked before the copy: a client's long value must not grow the recycled buffer.
-            if text.len() > MAX_LABEL {
-                return Err(RenderError::LabelTooLong { len: text.len() });
-            }
-            buffer.clear();
-            buffer.extend_from_slice(text);
-            Ok(buffer)
-        }
+/// The label, empty where none is sent.
+fn render_label<'a>(request: &'a Request, template: &'a Template) -> Result<&'a [u8], RenderError> {
+    match template.value(request)? {
+        label if label.len() > MAX_LABEL => Err(RenderError::LabelTooLong { len: label.len() }),
+        label => Ok(label),
     }
 }

@@ -1,17 +1,16 @@
 //! A worker's slot for its driver, in the configuration of the cycle that it serves: empty until the first request that
 //! needs it, and guarded by a back-off after a set-up that failed.
 //!
-//! Nothing random, no socket and no resolver exists before the first use, so nothing is shared across the fork.
+//! No secret, no randomness, no socket and no resolver exists before the first use, so none is shared across the fork.
 
 use crate::conf::MainConf;
 use crate::driver::{Driver, SetUpError};
-use crate::logging::Paced;
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
+use crate::pace::{Paced, PacedBy};
 use crate::render::{Buffers, Owner};
 use ratelimitly_core::time::Millis;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::fmt::Display;
 use std::rc::Rc;
 
@@ -31,12 +30,13 @@ pub struct Slot {
     /// Set-ups that failed in a row, and when the next one may be tried.
     failures: Cell<usize>,
     not_before: Cell<Millis>,
+    /// Whether a set-up is under way: it may make nginx close idle connections, whose requests may then report.
+    setting_up: Cell<bool>,
     /// Whether a later cycle has taken over in this very process (`master_process off`).
     retired: Cell<bool>,
     buffers: RefCell<Buffers>,
     internal_failures: RefCell<Paced>,
-    /// As many as there are definitions.
-    refused_values: RefCell<HashMap<Option<Owner>, Paced>>,
+    refused_values: RefCell<PacedBy<Owner>>,
 }
 
 /// There is no driver and it is too early to try again.
@@ -48,13 +48,14 @@ impl WorkerSlot {
     /// The worker's driver, set up now if need be. A set-up that fails is logged, and requests until the end of the
     /// back-off get `Unavailable` at once.
     pub fn driver(&self, conf: &MainConf) -> Result<Rc<Driver>, Unavailable> {
-        if let Some(driver) = self.existing() {
+        if let Ok(driver) = self.existing() {
             return Ok(driver);
         }
         let now = clock::monotonic();
         if self.slot.failures.get() > 0 && now < self.slot.not_before.get() {
             return Err(Unavailable);
         }
+        let _one_at_a_time = SettingUp::begin(&self.slot.setting_up)?;
         match Driver::set_up(conf, &self.slot) {
             Ok(driver) => {
                 self.slot.failures.set(0);
@@ -68,14 +69,18 @@ impl WorkerSlot {
         }
     }
 
-    /// Like `driver`, for a report: a cycle of the past makes no new one for it.
-    pub fn reporting_driver(&self, conf: &MainConf) -> Result<Rc<Driver>, Unavailable> {
-        if self.slot.retired.get() { self.existing().ok_or(Unavailable) } else { self.driver(conf) }
+    /// Sets the worker up for a report to come, except for a cycle of the past. The log phase must not do it: nginx may be in
+    /// the middle of closing connections there, because it has run out of them, and the set-up opens one.
+    pub fn prepare_report(&self, conf: &MainConf) {
+        if !self.slot.retired.get() {
+            // A failure is logged, and met again by the report.
+            let _ = self.driver(conf);
+        }
     }
 
     /// The driver, if the worker has one.
-    pub fn existing(&self) -> Option<Rc<Driver>> {
-        self.slot.driver.borrow().clone()
+    pub fn existing(&self) -> Result<Rc<Driver>, Unavailable> {
+        self.slot.driver.borrow().clone().ok_or(Unavailable)
     }
 
     /// Recycled memory for rendering; give it back with `return_buffers`.
@@ -88,10 +93,9 @@ impl WorkerSlot {
         self.slot.buffers.replace(buffers);
     }
 
-    /// Logs, paced for each owner, that a rendered value cannot be used; `None` stands for the request as a whole.
-    pub fn note_refused_value(&self, log: Log, owner: Option<Owner>, cause: &dyn Display) {
-        let mut paces = self.slot.refused_values.borrow_mut();
-        if let Some(due) = paces.entry(owner).or_default().occurred(clock::monotonic()) {
+    /// Logs, paced for each owner, that a rendered value cannot be used.
+    pub fn note_refused_value(&self, log: Log, owner: Owner, cause: &dyn Display) {
+        if let Some(due) = self.slot.refused_values.borrow_mut().occurred(owner, clock::monotonic()) {
             log.write(Level::Warn, format_args!("ratelimitly: {cause}{due}"));
         }
     }
@@ -117,9 +121,24 @@ impl WorkerSlot {
     /// A later cycle has taken over in this process: the driver ends once no admission is in flight.
     pub fn retire(&self) {
         self.slot.retired.set(true);
-        if let Some(driver) = self.existing() {
+        if let Ok(driver) = self.existing() {
             driver.settle_next();
         }
+    }
+}
+
+/// Says that a set-up is under way, also when it ends by a panic.
+struct SettingUp<'a>(&'a Cell<bool>);
+
+impl SettingUp<'_> {
+    fn begin(under_way: &Cell<bool>) -> Result<SettingUp<'_>, Unavailable> {
+        if under_way.replace(true) { Err(Unavailable) } else { Ok(SettingUp(under_way)) }
+    }
+}
+
+impl Drop for SettingUp<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
     }
 }
 

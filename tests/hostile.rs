@@ -1,5 +1,8 @@
 //! Clients that reset while they wait, and senders that flood the worker's port.
 
+#[path = "hostile/blocked.rs"]
+mod blocked;
+
 use ratelimitly_devserver::{Command, Fault, Order, Servers};
 use ratelimitly_tests::raw::Raw;
 use ratelimitly_tests::{Dev, Nginx, eventually, http};

@@ -29,14 +29,14 @@ impl From<NoMemory> for Rejected {
     }
 }
 
-/// Checks the whole configuration, completes this module's and gives it back. Where no rule and no report is in effect there is nothing to
-/// check, and nothing outside the configuration is read.
+/// Checks the whole configuration, completes this module's and gives it back. Where no rule and no report is in effect
+/// there is nothing to check, and nothing outside the configuration is read.
 ///
 /// # Errors
 /// [`Rejected`], logged.
 pub fn finish(cf: &Conf) -> Result<&MainConf, Rejected> {
     let main = cf.http_main_conf(module_index()).ok_or(Rejected)?;
-    // SAFETY: made by `create_main_conf` of this cycle; nothing else refers to it until this returns.
+    // SAFETY: made by `create_main_conf` of this cycle; nobody reads it through `cf` while this reference is used.
     let main = unsafe { main.cast::<MainConf>().as_mut() };
     complete(cf, main)?;
     Ok(main)

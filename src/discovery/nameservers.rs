@@ -33,7 +33,8 @@ const MOST_ALIASES: usize = 8;
 pub struct Nameservers {
     /// One pool each: hickory's own choice among several takes the first one's refusal for the answer.
     pools: Vec<NameServerPool<Connector>>,
-    first: Cell<usize>,
+    /// Which one is asked first: the one that answered last, in this discovery or an earlier one.
+    first: Rc<Cell<usize>>,
     trouble: Rc<Trouble>,
 }
 
@@ -46,15 +47,16 @@ pub struct Records {
 }
 
 impl Nameservers {
-    /// Nameservers at these addresses. `limit` bounds each single query; the caller bounds them all.
+    /// Nameservers at these addresses; `first` is the place of the one to ask first. `limit` bounds each single query; the caller bounds them all.
     pub fn new(
         servers: &[SocketAddr],
+        first: Rc<Cell<usize>>,
         limit: Duration,
         connector: &Connector,
     ) -> Result<Nameservers, NetError> {
         let pools = servers.iter().map(|&server| pool(server, limit, connector.clone()));
         let trouble = connector.0.trouble();
-        Ok(Nameservers { pools: pools.collect::<Result<_, _>>()?, first: Cell::new(0), trouble })
+        Ok(Nameservers { pools: pools.collect::<Result<_, _>>()?, first, trouble })
     }
 
     /// How many there are.

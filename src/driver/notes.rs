@@ -1,13 +1,15 @@
 //! The driver's log lines: one a finished admission in the request's own log, and paced ones for what could repeat with
 //! every request.
 
-use crate::logging::Paced;
 use crate::nginx::clock;
 use crate::nginx::connection::OpenError;
 use crate::nginx::log::{Level, Log};
+use crate::nginx::udp::SendError;
+use crate::pace::Paced;
 use ratelimitly_core::client::{Completion, Counters, Failure, Outcome};
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::net::SocketAddr;
 
 /// Paced log lines and what they have counted so far.
 pub(super) struct Notes {
@@ -18,6 +20,11 @@ pub(super) struct Notes {
     socket: RefCell<Paced>,
     drops: RefCell<Paced>,
     dropped: Cell<u64>,
+    undecided: RefCell<Paced>,
+    rebound: RefCell<Paced>,
+    rebind_failed: RefCell<Paced>,
+    /// The last send that failed.
+    refused: Cell<Option<(SocketAddr, SendError)>>,
 }
 
 impl Notes {
@@ -30,6 +37,10 @@ impl Notes {
             socket: RefCell::default(),
             drops: RefCell::default(),
             dropped: Cell::default(),
+            undecided: RefCell::default(),
+            rebound: RefCell::default(),
+            rebind_failed: RefCell::default(),
+            refused: Cell::default(),
         }
     }
 
@@ -45,12 +56,49 @@ impl Notes {
                 ),
             );
         }
-        if counters.send_errors != seen.send_errors {
+        if counters.send_errors != seen.send_errors
+            && let Some((to, error)) = self.refused.get()
+        {
             warn(
                 &self.send_errors,
-                format_args!("sending to a server's address failed; {} sends so far", counters.send_errors),
+                format_args!(
+                    "sending to a server's address failed: {to}: {error}; {} sends so far",
+                    counters.send_errors
+                ),
             );
         }
+    }
+
+    /// An admission that no server has answered validly in time.
+    pub(super) fn timed_out(&self, done: &Completion) {
+        warn(
+            &self.undecided,
+            format_args!(
+                "no valid answer from any of {} servers within {} ms: such requests follow ratelimitly_fail",
+                done.members, done.waited_ms
+            ),
+        );
+    }
+
+    /// A send that failed; `counters` logs it.
+    pub(super) fn send_refused(&self, to: SocketAddr, error: SendError) {
+        self.refused.set(Some((to, error)));
+    }
+
+    pub(super) fn rebound(&self, old: u16, new: u16) {
+        self.rebind_failed.borrow_mut().reset();
+        paced(
+            &self.rebound,
+            Level::Info,
+            format_args!("UDP socket rebound as a server asked: source port {old} is now {new}"),
+        );
+    }
+
+    pub(super) fn rebind_failed(&self, error: &OpenError, retry_ms: u64) {
+        warn(
+            &self.rebind_failed,
+            format_args!("rebind failed: {error}; retaining the old UDP socket, next try in {retry_ms} ms"),
+        );
     }
 
     pub(super) fn discovery_failed(&self, error: &dyn fmt::Display) {
@@ -83,8 +131,12 @@ impl Notes {
 }
 
 fn warn(pace: &RefCell<Paced>, message: fmt::Arguments<'_>) {
+    paced(pace, Level::Warn, message);
+}
+
+fn paced(pace: &RefCell<Paced>, level: Level, message: fmt::Arguments<'_>) {
     if let Some(due) = pace.borrow_mut().occurred(clock::monotonic()) {
-        Log::of_cycle().write(Level::Warn, format_args!("ratelimitly: {message}{due}"));
+        Log::of_cycle().write(level, format_args!("ratelimitly: {message}{due}"));
     }
 }
 

@@ -6,9 +6,10 @@
 use super::Driver;
 use crate::conf::Fault;
 use crate::nginx::connection::OpenError;
-use crate::nginx::log::{Level, Log};
+use crate::nginx::log::Log;
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::{Leaving, Timer};
+use std::fmt;
 use std::rc::Weak;
 
 /// Wait after a replacement that failed, milliseconds.
@@ -37,9 +38,13 @@ impl Driver {
     pub(super) fn note_rebind_pending(&self) {
         let pending = !self.broken.get() && self.core.borrow().rebind_pending();
         if pending && !self.rebind_noted.replace(pending) {
-            let message = format_args!("ratelimitly: rebind pending until no admission is in flight");
-            Log::of_cycle().write(self.detail, message);
+            self.note_rebind(format_args!("pending until no admission is in flight"));
         }
+    }
+
+    /// Logs each step at the level of single requests; what an operator has to know of them is paced.
+    fn note_rebind(&self, step: fmt::Arguments<'_>) {
+        Log::of_cycle().write(self.detail, format_args!("ratelimitly: rebind {step}"));
     }
 
     /// Posts the replacement, if one is pending and nothing stands against it.
@@ -61,21 +66,13 @@ impl Driver {
             Ok((old, new)) => {
                 self.with_core("a rebind", |core| core.handle_rebound());
                 self.rebind_noted.set(false);
-                Log::of_cycle().write(
-                    Level::Info,
-                    format_args!(
-                        "ratelimitly: UDP socket rebound as a server asked: source port {old} is now {new}"
-                    ),
-                );
+                self.notes.rebound(old, new);
+                self.note_rebind(format_args!("source port {old} is now {new}"));
             }
             Err(error) => {
                 self.rebind_timer.arm(RETRY_MS);
-                Log::of_cycle().write(
-                    Level::Warn,
-                    format_args!(
-                        "ratelimitly: rebind failed: {error}; retaining the old UDP socket, next try in {RETRY_MS} ms"
-                    ),
-                );
+                self.notes.rebind_failed(&error, RETRY_MS);
+                self.note_rebind(format_args!("tried, {error}"));
             }
         }
     }

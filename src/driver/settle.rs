@@ -6,9 +6,10 @@
 
 use super::{BATCH, Driver, notes};
 use crate::context::Decision;
+use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::posted::PostedEvent;
-use ratelimitly_core::client::{Completion, Outcome};
+use ratelimitly_core::client::{Completion, Failure, Outcome};
 use std::rc::{Rc, Weak};
 
 /// Why a suspended request goes on.
@@ -80,8 +81,9 @@ impl Driver {
 
     /// Sends everything that is queued.
     pub(super) fn flush(&self) {
-        // Most calls find nothing: a request that goes on seldom leaves something to send.
-        if self.core.borrow().transmits().next().is_none() {
+        // Most calls find nothing: a request that goes on seldom leaves something to send. What a panic has left of the core
+        // is not even looked at.
+        if self.broken.get() || self.core.borrow().transmits().next().is_none() {
             return;
         }
         let now = clock::monotonic();
@@ -93,6 +95,11 @@ impl Driver {
                     let transmits = core.transmits().map(|transmit| (transmit.to, transmit.bytes));
                     socket.send(&mut self.sender.borrow_mut(), transmits, &mut results)
                 });
+                if let Some((place, error)) = self.sender.borrow_mut().refused.take()
+                    && let Some(transmit) = core.transmits().nth(place)
+                {
+                    self.notes.send_refused(transmit.to, error);
+                }
                 core.handle_sent(now, &results[..sent]);
                 sent
             });
@@ -133,8 +140,18 @@ impl Driver {
             let Some((_, ending, waiter)) = self.ready.borrow_mut().pop_front() else { return any };
             any = true;
             if let Ending::Completed(completion) = &ending {
-                let log = waiter.request().log();
-                notes::completion(log, self.detail, completion, waiter.context().asked());
+                // A panic in here must not lose the waiter.
+                border::guarded("an admission's log line", (), || {
+                    if completion.outcome == Outcome::Failed(Failure::Timeout) {
+                        self.notes.timed_out(completion);
+                    }
+                    notes::completion(
+                        waiter.request().log(),
+                        self.detail,
+                        completion,
+                        waiter.context().asked(),
+                    );
+                });
             }
             waiter.finish(self.verdict_index, self.decision(&ending));
         }

@@ -3,7 +3,10 @@
 //! A panic that left an `extern "C"` function would end the worker and every request in it. Here it ends only what
 //! it hit: it is logged at `alert` (its text and place by the panic hook in `logging`) and becomes a plain value.
 
+use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
+use crate::pace::PacedBy;
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `body`; a panic in it is logged, and `on_panic` returned in its place. `entry` names the body in that line.
@@ -22,11 +25,20 @@ pub fn catch<R>(entry: &'static str, body: impl FnOnce() -> R) -> Option<R> {
             if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
                 std::mem::forget(second);
             }
-            Log::of_cycle().write(
-                Level::Alert,
-                format_args!("ratelimitly: a panic was stopped in {entry}; the worker goes on"),
-            );
+            note(entry);
             None
         }
+    }
+}
+
+/// Logs that a panic was stopped; one that every request repeats must not fill the log.
+fn note(entry: &'static str) {
+    thread_local!(static PACES: RefCell<PacedBy<&'static str>> = const { RefCell::new(PacedBy::new()) });
+    let due = PACES.with(|paces| paces.borrow_mut().occurred(entry, clock::monotonic()));
+    if let Some(due) = due {
+        Log::of_cycle().write(
+            Level::Alert,
+            format_args!("ratelimitly: a panic was stopped in {entry}; the worker goes on{due}"),
+        );
     }
 }

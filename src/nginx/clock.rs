@@ -4,6 +4,9 @@
 use ngx::ffi;
 use ratelimitly_core::time::{Millis, WallMillis};
 
+// A narrower clock starts anew after 49 days, which no deadline here is prepared for.
+const _: () = assert!(size_of::<ffi::ngx_msec_t>() == size_of::<u64>(), "the module is for 64-bit platforms");
+
 /// nginx's monotonic clock (`ngx_current_msec`), on which every deadline runs.
 pub fn monotonic() -> Millis {
     // SAFETY: a plain word that only this thread writes.

@@ -6,15 +6,16 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::ptr::NonNull;
 use std::slice;
 
 use ngx::ffi::{
     self, ngx_conf_t, ngx_cycle_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_resolver_connection_t,
-    ngx_resolver_t, ngx_str_t, ngx_uint_t, sockaddr,
+    ngx_resolver_t, ngx_str_t, ngx_uint_t,
 };
 
+use crate::nginx::address::socket_addr;
 use crate::nginx::border::guarded;
 use crate::nginx::log::Level;
 
@@ -213,28 +214,6 @@ pub unsafe fn http_main_conf_of(cycle: *mut ngx_cycle_t, ctx_index: ngx_uint_t) 
         let http = &raw const ffi::ngx_http_module;
         let context = (*table.as_ptr().add((*http).index)).cast::<ngx_http_conf_ctx_t>().as_ref()?;
         NonNull::new(*context.main_conf.add(ctx_index))
-    }
-}
-
-/// # Safety
-/// `address` must be null or point to a whole socket address of its family.
-unsafe fn socket_addr(address: *const sockaddr) -> Option<SocketAddr> {
-    // SAFETY: by the caller's promise; the family says which structure it is.
-    unsafe {
-        match i32::from(address.as_ref()?.sa_family) {
-            libc::AF_INET => {
-                let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
-                let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
-                Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
-            }
-            libc::AF_INET6 => {
-                let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
-                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-                let port = u16::from_be(v6.sin6_port);
-                Some(SocketAddrV6::new(ip, port, 0, v6.sin6_scope_id).into())
-            }
-            _ => None,
-        }
     }
 }
 

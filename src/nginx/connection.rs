@@ -202,7 +202,8 @@ unsafe extern "C" fn on_write(event: *mut ngx_event_t) {
 ///
 /// # Safety
 /// `event` must belong to an open slot of this room. nginx sees to that: closing unlinks posted events, and an event
-/// that the kernel reported before its slot was closed or reused carries the old `instance` bit and is passed over.
+/// that the kernel reported before its slot was closed or reused carries the old `instance` bit (epoll, kqueue) and is
+/// passed over.
 unsafe fn found(event: *mut ngx_event_t) -> (*mut ngx_connection_t, Rc<Shared>) {
     // SAFETY: an open slot's `data` is the `Rc` that its Connection holds; the second count keeps it alive while
     // the handler runs, which may drop the Connection.

@@ -48,8 +48,7 @@ impl Conf {
         evaluate: ngx_http_get_variable_pt,
     ) -> Result<(), NoMemory> {
         let mut name = text(name);
-        // SAFETY: the loader is live; nginx keeps the name's pointer, which is static, and fills in the entry, which
-        // stays in the configuration's pool.
+        // SAFETY: the loader is live; nginx copies the name, and fills in the entry, which stays in the configuration's pool.
         unsafe {
             let flags = ffi::NGX_HTTP_VAR_NOCACHEABLE as ngx_uint_t;
             let variable =

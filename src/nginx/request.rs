@@ -170,6 +170,20 @@ impl Request {
             ffi::ngx_http_run_posted_requests(connection);
         }
     }
+
+    /// Ends the request of a client that has gone. The request may be gone afterwards, as with `resume`.
+    ///
+    /// # Safety
+    /// As for `resume`; nginx may have ended the request before and keep its memory only because something in it is blocked
+    /// (a subrequest that waits for a cache lock or for a thread). Ending it once more is then what nginx does, too.
+    pub unsafe fn give_up(r: *mut ngx_http_request_t) {
+        // SAFETY: the caller's promise; the connection is read before, as in `resume`.
+        unsafe {
+            let connection = (*r).connection;
+            ffi::ngx_http_finalize_request(r, ffi::NGX_HTTP_CLIENT_CLOSED_REQUEST as ngx_int_t);
+            ffi::ngx_http_run_posted_requests(connection);
+        }
+    }
 }
 
 /// A cancelled HTTP/3 stream raises only a write event.

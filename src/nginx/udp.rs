@@ -2,10 +2,12 @@
 //!
 //! Called by the driver. It never blocks, knows no protocol, and decides nothing about what a failed send means.
 
+use crate::nginx::address::RawAddress;
 use crate::nginx::connection::{Connection, OpenError, Ready};
 use std::cell::{Cell, UnsafeCell};
+use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 
@@ -64,7 +66,7 @@ impl Bound {
         let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
         let name = RawAddress::new(address);
         // SAFETY: the address is read during the call only.
-        if unsafe { libc::bind(fd.as_raw_fd(), name.as_ptr(), name.len) } == -1 {
+        if unsafe { libc::bind(fd.as_raw_fd(), name.as_ptr(), name.len()) } == -1 {
             return Err(io::Error::last_os_error().into());
         }
         Ok(Bound { fd, family })
@@ -137,8 +139,9 @@ impl UdpSocket {
         let mut count = 0;
         for (to, bytes) in transmits.take(BATCH) {
             results[count] = false;
-            if let Some(address) = self.reachable(to) {
-                sender.batch.push((count, address, bytes.as_ptr(), bytes.len()));
+            match self.reachable(to) {
+                Some(address) => sender.batch.push((count, address, bytes.as_ptr(), bytes.len())),
+                None => sender.refused = Some((count, SendError::Ipv4Only)),
             }
             count += 1;
         }
@@ -168,55 +171,27 @@ impl UdpSocket {
     }
 }
 
-/// A socket address in the kernel's form.
-#[derive(Clone, Copy)]
-struct RawAddress {
-    storage: Storage,
-    len: libc::socklen_t,
+/// Why a datagram was not sent.
+#[derive(Clone, Copy, Debug)]
+pub enum SendError {
+    /// The kernel's error number.
+    Kernel(i32),
+    /// An IPv6 address, and a socket that has IPv4 alone.
+    Ipv4Only,
 }
 
-#[derive(Clone, Copy)]
-#[repr(C)]
-union Storage {
-    v4: libc::sockaddr_in,
-    v6: libc::sockaddr_in6,
+impl SendError {
+    fn last() -> SendError {
+        SendError::Kernel(io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
 }
 
-impl RawAddress {
-    fn new(address: SocketAddr) -> RawAddress {
-        match address {
-            SocketAddr::V4(v4) => RawAddress {
-                storage: Storage { v4: raw_v4(v4) },
-                len: size_of::<libc::sockaddr_in>() as libc::socklen_t,
-            },
-            SocketAddr::V6(v6) => RawAddress {
-                storage: Storage { v6: raw_v6(v6) },
-                len: size_of::<libc::sockaddr_in6>() as libc::socklen_t,
-            },
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SendError::Kernel(number) => io::Error::from_raw_os_error(*number).fmt(f),
+            SendError::Ipv4Only => f.write_str("the socket has no IPv6"),
         }
-    }
-
-    fn as_ptr(&self) -> *const libc::sockaddr {
-        (&raw const self.storage).cast()
-    }
-}
-
-fn raw_v4(address: SocketAddrV4) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: address.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
-        sin_zero: [0; 8],
-    }
-}
-
-fn raw_v6(address: SocketAddrV6) -> libc::sockaddr_in6 {
-    libc::sockaddr_in6 {
-        sin6_family: libc::AF_INET6 as libc::sa_family_t,
-        sin6_port: address.port().to_be(),
-        sin6_flowinfo: address.flowinfo(),
-        sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
-        sin6_scope_id: address.scope_id(),
     }
 }
 
@@ -226,6 +201,8 @@ pub struct Sender {
     batch: Vec<(usize, RawAddress, *const u8, usize)>,
     parts: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
+    /// The last datagram that a send could not get rid of, by its place among those sent, and why.
+    pub refused: Option<(usize, SendError)>,
 }
 
 impl Sender {
@@ -235,6 +212,7 @@ impl Sender {
             batch: Vec::with_capacity(BATCH),
             parts: Vec::with_capacity(BATCH),
             messages: Vec::with_capacity(BATCH),
+            refused: None,
         }
     }
 
@@ -245,8 +223,11 @@ impl Sender {
     unsafe fn hand_over(&mut self, fd: libc::c_int, results: &mut [bool; BATCH]) {
         if let [(index, to, bytes, len)] = self.batch[..] {
             // SAFETY: the caller's promise; the address is read during the call only.
-            let sent = unsafe { libc::sendto(fd, bytes.cast(), len, 0, to.as_ptr(), to.len) };
+            let sent = unsafe { libc::sendto(fd, bytes.cast(), len, 0, to.as_ptr(), to.len()) };
             results[index] = sent >= 0;
+            if sent < 0 {
+                self.refused = Some((index, SendError::last()));
+            }
             return;
         }
         self.fill_messages();
@@ -260,8 +241,11 @@ impl Sender {
             for (index, ..) in &self.batch[done..done + taken] {
                 results[*index] = true;
             }
-            // The first one that was not taken is the one refused; the rest are tried again.
-            done += if taken == 0 { 1 } else { taken };
+            if taken == 0 {
+                // The first one is the one refused; the rest are tried again.
+                self.refused = Some((self.batch[done].0, SendError::last()));
+            }
+            done += taken.max(1);
         }
         self.messages.clear();
     }
@@ -278,7 +262,7 @@ impl Sender {
             // SAFETY: mmsghdr is plain C data for which zeroes are a value.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
             message.msg_hdr.msg_name = to.as_ptr().cast_mut().cast();
-            message.msg_hdr.msg_namelen = to.len;
+            message.msg_hdr.msg_namelen = to.len();
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
             self.messages.push(message);
@@ -286,15 +270,15 @@ impl Sender {
     }
 }
 
-/// Recycled memory for receiving.
+/// Recycled memory for receiving. The kernel reads and writes all of it through pointers, so it lies in vectors and an `Rc`,
+/// which may be moved while pointers to their contents exist, and not in boxes, which may not.
 pub struct Receiver {
-    /// The kernel writes into these through the headers' pointers, hence the cells.
-    buffers: Box<[UnsafeCell<[u8; DATAGRAM_MAX]>]>,
+    buffers: Vec<UnsafeCell<[u8; DATAGRAM_MAX]>>,
     /// Each points into `buffers`, and each of `messages` to one of these.
-    _parts: Box<[libc::iovec]>,
-    messages: Box<[libc::mmsghdr]>,
+    _parts: Vec<libc::iovec>,
+    messages: Vec<libc::mmsghdr>,
     /// What the kernel adds to a batch's first datagram; the first header points to it.
-    control: Box<UnsafeCell<DropControl>>,
+    control: Rc<UnsafeCell<DropControl>>,
 }
 
 /// The control message of SO_RXQ_OVFL: a count since the socket was opened. It comes with the first drop, not before.
@@ -308,14 +292,14 @@ struct DropControl {
 impl Receiver {
     /// Memory for [`BATCH`] datagrams.
     pub fn new() -> Receiver {
-        let buffers: Box<[UnsafeCell<_>]> = (0..BATCH).map(|_| UnsafeCell::new([0; DATAGRAM_MAX])).collect();
-        let mut parts: Box<[libc::iovec]> = buffers
+        let buffers: Vec<UnsafeCell<_>> = (0..BATCH).map(|_| UnsafeCell::new([0; DATAGRAM_MAX])).collect();
+        let mut parts: Vec<libc::iovec> = buffers
             .iter()
             .map(|buffer| libc::iovec { iov_base: buffer.get().cast(), iov_len: DATAGRAM_MAX })
             .collect();
         // SAFETY: a control message is plain C data for which zeroes are a value.
-        let control = Box::new(UnsafeCell::new(unsafe { std::mem::zeroed::<DropControl>() }));
-        let mut messages: Box<[libc::mmsghdr]> = parts
+        let control = Rc::new(UnsafeCell::new(unsafe { std::mem::zeroed::<DropControl>() }));
+        let mut messages: Vec<libc::mmsghdr> = parts
             .iter_mut()
             .map(|part| {
                 // SAFETY: mmsghdr is plain C data for which zeroes are a value.

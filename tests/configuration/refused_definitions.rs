@@ -43,13 +43,19 @@ refused! {
         http {
             ratelimitly_zone z bucket="x" rate=1r/s;
         }"#,
-        [OF_ZONE, "\"bucket=\" has a quote inside its value", "quote the whole argument: \"bucket=<template>\""];
+        [OF_ZONE, "the value of \"bucket=\" starts with a quote", "quote the whole argument (\"bucket=<template>\")"];
 
     r11_quotes_around_a_bucket_with_spaces: r#"
         http {
             ratelimitly_zone z bucket='a b' rate=1r/s;
         }"#,
-        [OF_ZONE, "\"bucket=\" has a quote inside its value", "quote the whole argument: \"bucket=<template>\""];
+        [OF_ZONE, "the value of \"bucket=\" starts with a quote", "quote the whole argument (\"bucket=<template>\")"];
+
+    r11_bucket_that_begins_with_a_quote_in_a_quoted_argument: r#"
+        http {
+            ratelimitly_zone z "bucket=\"x\"" rate=1r/s;
+        }"#,
+        [OF_ZONE, "the value of \"bucket=\" starts with a quote", "quote the whole argument (\"bucket=<template>\")"];
 
     r12_duplicate_zone_name: r#"
         http {
@@ -178,7 +184,7 @@ refused! {
         http {
             ratelimitly_tracker t service="shop";
         }"#,
-        [OF_TRACKER, "\"service=\" has a quote inside its value", "quote the whole argument: \"service=<template>\""];
+        [OF_TRACKER, "the value of \"service=\" starts with a quote", "quote the whole argument (\"service=<template>\")"];
 
     r44_no_samples_at_all: r#"
         http {

@@ -1,6 +1,6 @@
 //! The domain name that SRV discovery asks for.
 
-use crate::text::Excerpt;
+use crate::text::{self, Excerpt};
 
 /// What stands before the name in the SRV query.
 pub const SERVICE: &str = "_ratelimitly._udp.";
@@ -20,6 +20,12 @@ pub enum DnsNameError {
     /// Something else than letters, digits, `-` and `_`.
     #[error("\"{0}\" has a character that is not a letter, digit, \"-\" or \"_\", expected a domain name")]
     Character(Excerpt),
+    /// The whole SRV name.
+    #[error("\"{0}\" begins with \"{SERVICE}\", which is put before the name: leave it out")]
+    Service(Excerpt),
+    /// An API key.
+    #[error("\"{0}\" is an API key, expected a domain name; the key belongs to ratelimitly_auth_key")]
+    Key(Excerpt),
     /// Too long together with the service's labels.
     #[error("\"{name}\" has {len} bytes, at most {max} are allowed", max = NAME_MAX - SERVICE.len())]
     Length {
@@ -39,6 +45,12 @@ pub fn srv_name(name: &[u8]) -> Result<String, DnsNameError> {
     let name = name.strip_suffix(b".").unwrap_or(name);
     if name.is_empty() {
         return Err(DnsNameError::Empty);
+    }
+    if text::begins_with_key(name) {
+        return Err(DnsNameError::Key(shown));
+    }
+    if name.get(..SERVICE.len()).is_some_and(|start| start.eq_ignore_ascii_case(SERVICE.as_bytes())) {
+        return Err(DnsNameError::Service(shown));
     }
     for label in name.split(|&b| b == b'.') {
         if label.is_empty() || label.len() > LABEL_MAX {
@@ -75,6 +87,8 @@ mod tests {
     fn names_that_are_none_are_refused() {
         assert_eq!(srv_name(b""), Err(DnsNameError::Empty));
         assert_eq!(srv_name(b"."), Err(DnsNameError::Empty));
+        assert!(matches!(srv_name(b"_Ratelimitly._udp.a"), Err(DnsNameError::Service(_))));
+        assert!(matches!(srv_name(b"rl-secret1qqq"), Err(DnsNameError::Key(_))));
         assert!(matches!(srv_name(b"a..b"), Err(DnsNameError::Label(_))));
         assert!(matches!(srv_name(&[b'a'; 64]), Err(DnsNameError::Label(_))));
         assert!(matches!(srv_name(b"a b"), Err(DnsNameError::Character(_))));

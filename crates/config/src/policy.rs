@@ -197,9 +197,9 @@ fn parse_replays(value: &[u8]) -> Result<u16, PolicyTextError> {
 
 fn parse_completion(value: &[u8]) -> Result<bool, PolicyTextError> {
     match value {
-        b"on" => Ok(true),
-        b"off" => Ok(false),
-        _ => Err(PolicyTextError::Completion(Excerpt::new(value))),
+        word if word.eq_ignore_ascii_case(b"on") => Ok(true),
+        word if word.eq_ignore_ascii_case(b"off") => Ok(false),
+        other => Err(PolicyTextError::Completion(Excerpt::new(other))),
     }
 }
 

@@ -7,8 +7,8 @@ use std::fmt;
 /// Most bytes of a foreign value that a message repeats.
 pub const EXCERPT_BYTES: usize = 64;
 
-/// How an API key begins, in any case of its letters.
-const KEY_MARKS: [&[u8]; 2] = [b"rl-aes1", b"rl-cookie1"];
+/// How an API key begins, also one of the kinds that the module does not use, in any case of its letters.
+const KEY_MARKS: [&[u8]; 4] = [b"rl-aes1", b"rl-cookie1", b"rl-secret1", b"rl-none1"];
 
 /// The first bytes of a value, printable: other bytes appear as escapes, and `...` says that the value goes on. Nothing
 /// is shown beyond the beginning of an API key: one that was put in the wrong place is still a secret.
@@ -52,6 +52,11 @@ fn key_start(text: &[u8]) -> Option<usize> {
     KEY_MARKS.iter().filter_map(end_of).min()
 }
 
+/// Whether a value begins as an API key does.
+pub fn begins_with_key(value: &[u8]) -> bool {
+    KEY_MARKS.iter().any(|mark| value.get(..mark.len()).is_some_and(|start| start.eq_ignore_ascii_case(mark)))
+}
+
 /// Splits `name=value` at its first `=`; `None` where there is none.
 pub fn split_argument(argument: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = argument.iter().position(|&b| b == b'=')?;
@@ -60,7 +65,10 @@ pub fn split_argument(argument: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// A value that starts with a quote: nginx keeps such quotes as bytes of the value and ends it at a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{name}=\" has a quote inside its value, quote the whole argument: \"{name}=<template>\"")]
+#[error(
+    "the value of \"{name}=\" starts with a quote, which nginx would keep as a byte of it: quote the whole argument \
+     (\"{name}=<template>\")"
+)]
 pub struct QuoteError {
     /// The argument's name.
     pub name: &'static str,
@@ -104,6 +112,7 @@ mod tests {
             ("rl-aes1qyqsqqq", "rl-aes1..."),
             ("unit=RL-COOKIE1QQQ", "unit=RL-COOKIE1..."),
             ("a rl-aes1b rl-cookie1c", "a rl-aes1..."),
+            ("rl-secret1qqq", "rl-secret1..."),
             ("rl-aes", "rl-aes"),
             ("rl-aes1", "rl-aes1"),
         ] {
@@ -123,7 +132,7 @@ mod tests {
     #[test]
     fn quotes_inside_an_argument_are_refused_with_the_right_form() {
         let error = refuse_inner_quotes("bucket", b"\"a b\"").unwrap_err();
-        assert!(error.to_string().contains("quote the whole argument: \"bucket=<template>\""));
+        assert!(error.to_string().contains("quote the whole argument (\"bucket=<template>\")"));
         assert!(refuse_inner_quotes("bucket", b"'a").is_err());
         assert!(refuse_inner_quotes("bucket", b"a\"b").is_ok());
     }

@@ -100,10 +100,12 @@ impl Client {
 
     fn check_windows(&self, resources: &[Resource]) -> Result<(), StartError> {
         let max_ms = self.longest_window_ms;
-        match resources.iter().find(|resource| resource.window_size_ms > max_ms) {
-            Some(resource) => {
-                Err(StartError::WindowAboveQuota { window_ms: resource.window_size_ms, max_ms })
-            }
+        match resources.iter().position(|resource| resource.window_size_ms > max_ms) {
+            Some(resource) => Err(StartError::WindowAboveQuota {
+                resource,
+                window_ms: resources[resource].window_size_ms,
+                max_ms,
+            }),
             None => Ok(()),
         }
     }

@@ -175,7 +175,7 @@ fn window_above_the_keys_quota_is_refused_before_anything_happens() {
     let mut wide = resource(1);
     wide.window_size_ms = 65_537;
     let refused = sim.start_ask(1, &Ask { guards: &[], resources: &[resource(1), wide], label: b"" });
-    assert_eq!(refused, Err(StartError::WindowAboveQuota { window_ms: 65_537, max_ms: 65_536 }));
+    assert_eq!(refused, Err(StartError::WindowAboveQuota { resource: 1, window_ms: 65_537, max_ms: 65_536 }));
     assert!(sim.discoveries.is_empty());
     assert_eq!(sim.client.in_flight(), 0);
     wide.window_size_ms = 65_536;

@@ -36,6 +36,8 @@ pub enum StartError {
     /// A resource's window is longer than the key allows.
     #[error("rate window of {window_ms} ms is longer than the {max_ms} ms that the API key allows")]
     WindowAboveQuota {
+        /// Which of the request's resources, from 0.
+        resource: usize,
         /// The window.
         window_ms: u32,
         /// The key's `rate_window_size_ms_max`.
