@@ -50,7 +50,8 @@ async fn a_request_given_up_while_a_subrequest_is_blocked_gets_no_decision() {
         nginx.admits().await;
         let seen = dev.admissions().len();
         let first = tokio::spawn(http::get(nginx.port(), "/first"));
-        eventually(Duration::from_secs(5), "the first mirror holds the lock", || upstream.seen().len() == 1).await;
+        eventually(Duration::from_secs(5), "the first mirror holds the lock", || upstream.seen().len() == 1)
+            .await;
         dev.fault(Fault::Hold).await;
         let mut second = Raw::connect(nginx.port()).await.expect("nginx accepts");
         second.send("GET /second HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("nginx reads");
@@ -106,7 +107,10 @@ async fn a_worker_that_has_run_out_of_connections_ends_each_request_once() {
     let mut clients = Vec::new();
     for _ in 0..38 {
         let mut client = Raw::connect(nginx.port()).await.expect("nginx accepts");
-        client.send("GET /report HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.expect("nginx reads");
+        client
+            .send("GET /report HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .await
+            .expect("nginx reads");
         assert_eq!(client.response().await.expect("an answer").status, 200);
         clients.push(client);
     }
