@@ -3,15 +3,17 @@
 //! `Nginx::finish` repeats the lifecycle checks in every test; here each is the subject. L08 is a run of these tests
 //! with a sanitized nginx, L11 is about the core and shown there.
 
-use ratelimitly_core::key::KeyKind;
 use ratelimitly_devserver::{DnsFault, Fault};
-use ratelimitly_tests::http::{Client, Error, Response};
-use ratelimitly_tests::{Dev, Nginx, environment, eventually, eventually_some, http, key, log, process};
+use ratelimitly_tests::http::{Error, Response};
+use ratelimitly_tests::{Dev, Nginx, environment, eventually, eventually_some, http, log, process};
 use rustix::process::Signal;
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 use tokio::task::JoinHandle;
+
+#[path = "lifecycle/single.rs"]
+mod single;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -314,64 +316,5 @@ async fn a_killed_worker_is_replaced() {
         assert!(client.await.expect("the client ends").is_err(), "its worker is dead");
     }
     assert_eq!(http::get(nginx.port(), "/").await.status, 200);
-    nginx.finish().await;
-}
-
-/// nginx that is master and worker at once.
-async fn single_process(dev: &Dev) -> Nginx {
-    start(dev, "master_process off;", "open").await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_master_the_process_admits_and_quits_cleanly() {
-    let dev = Dev::start().await;
-    let mut nginx = single_process(&dev).await;
-
-    assert_eq!(http::get(nginx.port(), "/").await.status, 200);
-
-    count_logged(&nginx, "200 allow ", 1).await;
-    eventually(PATIENCE, "discovery's sockets are closed", || nginx.udp_sockets().len() == 1).await;
-    assert!(nginx.quit().await.success());
-    nginx.finish().await;
-}
-
-/// After such a reload nginx itself, with or without this module, accepts no connection: its new cycle has none to
-/// give. What the process has accepted before goes on, and the client of the old configuration goes with it.
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_master_a_reload_loses_no_waiting_request_and_leaves_no_socket() {
-    let dev = Dev::start().await;
-    let mut nginx = single_process(&dev).await;
-    nginx.admits().await;
-    dev.fault(Fault::Hold).await;
-    let clients = waiting(&dev, &nginx, 5).await;
-
-    nginx.set("key", key(KeyKind::Cookie).encode());
-    nginx.reload().await;
-    dev.clear([]).await;
-
-    assert_eq!(statuses(clients).await, [200; 5]);
-    eventually(PATIENCE, "the old client's socket is closed", || nginx.udp_sockets().is_empty()).await;
-    assert!(nginx.log_lines("admission failure=").is_empty());
-    assert!(nginx.quit().await.success());
-    nginx.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_master_an_idle_client_goes_with_its_configuration() {
-    let dev = Dev::start().await;
-    let mut nginx = single_process(&dev).await;
-    let mut kept = Client::connect(nginx.port()).await.expect("nginx accepts");
-    assert_eq!(kept.get("/").await.expect("a response").status, 200);
-    eventually(PATIENCE, "the socket stays", || nginx.udp_sockets().len() == 1).await;
-
-    nginx.reload().await;
-
-    eventually(PATIENCE, "the socket is closed", || nginx.udp_sockets().is_empty()).await;
-    // A connection keeps the configuration that it was accepted with.
-    assert_eq!(kept.get("/").await.expect("a response").status, 200);
-    eventually(PATIENCE, "the socket is closed again", || nginx.udp_sockets().is_empty()).await;
-    drop(kept);
-    nginx.allow_log("worker_connections are not enough");
-    assert!(nginx.quit().await.success());
     nginx.finish().await;
 }

@@ -133,7 +133,12 @@ async fn serving(mut setup: Setup) -> Result<Nginx, String> {
                 [log::lines(&setup.prefix.path().join("start.log")), log::lines(&setup.file("error.log"))];
             return Err(format!("{status}: {}", tail(&said.concat())));
         }
-        let ready = setup.single() || process::workers(master).len() == wanted;
+        // Without a master it is the file that nginx writes once it listens everywhere.
+        let ready = if setup.single() {
+            setup.file("nginx.pid").exists()
+        } else {
+            process::workers(master).len() == wanted
+        };
         if ready && setup.connects().await {
             return Ok(Nginx::new(setup));
         }
