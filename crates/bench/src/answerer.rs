@@ -1,7 +1,10 @@
-//! A server that allows everything: the least that can answer an admission, so that its own cost does not hide the
-//! module's. Each is one thread and one UDP socket; answers can wait, or never come.
+//! Servers that allow everything: the least that can answer an admission, so that their own cost does not hide the
+//! module's. Each is a UDP socket; answers can wait, or never come.
 //!
-//! Started by `surroundings`. It keeps no bucket and remembers nothing; the development server is the one that does.
+//! All of them share one thread. Whoever sends over loopback pays for waking the receiver, which nobody does whose servers
+//! are other machines: with a thread each, the worker would be charged for one more wake-up a server.
+//!
+//! Started by `surroundings`. They keep no bucket and remember nothing; the development server is the one that does.
 
 use crate::Error;
 use ratelimitly_core::key::ApiKey;
@@ -23,36 +26,35 @@ const QUEUE: usize = 4 << 20;
 /// A delay that never ends.
 const SILENT: i64 = -1;
 
-/// A running answerer; its thread lasts as long as the process.
+/// Running answerers; their thread lasts as long as the process.
+pub struct Answerers {
+    /// Each of them, in the order of their ids.
+    pub each: Vec<Answerer>,
+    delay_us: Arc<AtomicI64>,
+}
+
+/// One of them.
 pub struct Answerer {
     /// Its id in the zone.
     pub id: u64,
     /// Where it listens.
     pub address: SocketAddr,
-    delay_us: Arc<AtomicI64>,
-    answered: Arc<AtomicU64>,
+    seen: Arc<AtomicU64>,
 }
 
-impl Answerer {
-    /// Starts one that knows these keys.
-    pub fn start(id: u64, keys: &[ApiKey]) -> Result<Answerer, Error> {
-        let socket = UdpSocket::bind("127.0.0.1:0")?;
-        socket.set_nonblocking(true)?;
-        // A worker sends what a turn of its loop started in one burst; as much of it as the kernel allows may wait here.
-        sockopt::set_socket_recv_buffer_size(&socket, QUEUE)?;
-        let address = socket.local_addr()?;
-        let (delay_us, answered) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
-        let mut server = Server {
-            id,
-            socket,
-            keys: keys.iter().map(|key| (key.key_id(), Auth::new(key))).collect(),
-            delay_us: Arc::clone(&delay_us),
-            answered: Arc::clone(&answered),
-            nonce: 0,
-            due: VecDeque::new(),
-        };
-        thread::Builder::new().name(format!("answerer-{id}")).spawn(move || server.run())?;
-        Ok(Answerer { id, address, delay_us, answered })
+impl Answerers {
+    /// Starts one for each id; all know these keys.
+    pub fn start(ids: impl Iterator<Item = u64>, keys: &[ApiKey]) -> Result<Answerers, Error> {
+        let delay_us = Arc::new(AtomicI64::new(0));
+        let (mut each, mut servers) = (Vec::new(), Vec::new());
+        for id in ids {
+            let server = Server::open(id, keys, &delay_us)?;
+            let (address, seen) = (server.socket.local_addr()?, Arc::clone(&server.seen));
+            each.push(Answerer { id, address, seen });
+            servers.push(server);
+        }
+        thread::Builder::new().name("answerers".into()).spawn(move || run(&mut servers))?;
+        Ok(Answerers { each, delay_us })
     }
 
     /// Lets every answer to what comes from now on wait this long.
@@ -64,11 +66,30 @@ impl Answerer {
     pub fn silence(&self) {
         self.delay_us.store(SILENT, Ordering::Relaxed);
     }
+}
 
+impl Answerer {
     /// Requests taken in so far, answered or not.
     pub fn seen(&self) -> u64 {
-        self.answered.load(Ordering::Relaxed)
+        self.seen.load(Ordering::Relaxed)
     }
+}
+
+fn run(servers: &mut [Server]) {
+    loop {
+        wait(servers);
+        servers.iter_mut().for_each(Server::turn);
+    }
+}
+
+/// Sleeps until a datagram comes or an answer is due.
+fn wait(servers: &[Server]) {
+    let due = servers.iter().filter_map(|server| server.due.front()).map(|(due, ..)| *due).min();
+    let rest = due.map(|due| due.saturating_duration_since(Instant::now()));
+    let rest =
+        rest.map(|rest| Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() });
+    let mut ready: Vec<_> = servers.iter().map(|server| PollFd::new(&server.socket, PollFlags::IN)).collect();
+    let _ = poll(&mut ready, rest.as_ref());
 }
 
 struct Server {
@@ -76,28 +97,46 @@ struct Server {
     socket: UdpSocket,
     keys: Vec<(u64, Auth)>,
     delay_us: Arc<AtomicI64>,
-    answered: Arc<AtomicU64>,
+    seen: Arc<AtomicU64>,
     nonce: u64,
     /// Answers that wait, the earliest first.
     due: VecDeque<(Instant, SocketAddr, Vec<u8>)>,
 }
 
 impl Server {
-    fn run(&mut self) {
+    fn open(id: u64, keys: &[ApiKey], delay_us: &Arc<AtomicI64>) -> Result<Server, Error> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.set_nonblocking(true)?;
+        // A worker sends what a turn of its loop started in one burst; as much of it as the kernel allows may wait here.
+        sockopt::set_socket_recv_buffer_size(&socket, QUEUE)?;
+        Ok(Server {
+            id,
+            socket,
+            keys: keys.iter().map(|key| (key.key_id(), Auth::new(key))).collect(),
+            delay_us: Arc::clone(delay_us),
+            seen: Arc::default(),
+            nonce: 0,
+            due: VecDeque::new(),
+        })
+    }
+
+    /// Takes in what has come and sends what is due.
+    fn turn(&mut self) {
         let mut datagram = [0; wire::MAX_DATAGRAM];
         loop {
             match self.socket.recv_from(&mut datagram) {
                 Ok((length, client)) => self.take(&mut datagram[..length], client),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 // A client that has gone away since: nothing is to be done about it.
                 Err(_) => {}
             }
             self.send_due();
         }
+        self.send_due();
     }
 
     fn take(&mut self, datagram: &mut [u8], client: SocketAddr) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
+        self.seen.fetch_add(1, Ordering::Relaxed);
         let delay = self.delay_us.load(Ordering::Relaxed);
         let mut answer = Vec::with_capacity(wire::MAX_DATAGRAM);
         if delay == SILENT || self.answer(datagram, &mut answer).is_none() {
@@ -132,14 +171,6 @@ impl Server {
         nonce[..4].copy_from_slice(&(self.id as u32).to_le_bytes());
         nonce[4..].copy_from_slice(&self.nonce.to_le_bytes());
         auth.seal_rate_response(out, &tenant, &nonce, &[], &resources).ok()
-    }
-
-    /// Sleeps until a datagram comes or an answer is due.
-    fn wait(&self) {
-        let rest = self.due.front().map(|(due, ..)| due.saturating_duration_since(Instant::now()));
-        let rest =
-            rest.map(|rest| Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() });
-        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], rest.as_ref());
     }
 
     fn send_due(&mut self) {

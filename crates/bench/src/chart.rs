@@ -20,7 +20,7 @@ type Line = (String, Vec<(f64, f64)>);
 pub fn draw(arguments: &Chart) -> Result<(), Error> {
     fs::create_dir_all(&arguments.out)?;
     added_latency(&Results::read(&arguments.nginx)?, &arguments.out.join("added-p99.svg"))?;
-    let sizes: scale::Results = serde_json::from_str(&fs::read_to_string(&arguments.scale)?)?;
+    let sizes = scale::Results::read(&arguments.scale)?;
     cpu_in_flight(&sizes, &arguments.out.join("cpu-in-flight.svg"))
 }
 

@@ -24,6 +24,8 @@ pub struct Load {
     pub slowed: u32,
     /// Closed loops that begin each second.
     pub pace: f64,
+    /// Requests a second of an open loop, in place of closed ones.
+    pub rate: Option<f64>,
 }
 
 impl Load {
@@ -34,6 +36,7 @@ impl Load {
             requests: (requests / 4, requests),
             slowed: if in_flight > 1 { SLOWED } else { 1 },
             pace: f64::INFINITY,
+            rate: None,
         }
     }
 }
@@ -75,7 +78,10 @@ fn run(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<TempDir, 
     let nginx = Nginx::start_slowed(parts, mode, load.slowed)?;
     let seen = Client::warm_up(nginx.address)
         .and_then(|()| Client::connect(nginx.address, load.in_flight))
-        .and_then(|client| client.paced(load.pace).ask(requests))
+        .and_then(|mut client| match load.rate {
+            Some(rate) => client.offer_count(rate, requests),
+            None => client.paced(load.pace).ask(requests),
+        })
         .and_then(|seen| seen.sound("counting"));
     if let Err(error) = seen {
         return Err(format!("{error}\n{}", nginx.complaints()).into());

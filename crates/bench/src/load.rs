@@ -67,8 +67,8 @@ enum Plan {
     Count(u64),
     /// Until then.
     Until(Instant),
-    /// So many a second, until then.
-    Open { rate: f64, until: Instant },
+    /// So many a second, so many in all.
+    Open { rate: f64, count: u64 },
 }
 
 struct Connection {
@@ -130,7 +130,12 @@ impl Client {
 
     /// An open loop for so long.
     pub fn offer(&mut self, rate: f64, duration: Duration) -> Result<Seen, Error> {
-        self.run(Plan::Open { rate, until: Instant::now() + duration })
+        self.offer_count(rate, (rate * duration.as_secs_f64()) as u64)
+    }
+
+    /// An open loop of exactly so many requests.
+    pub fn offer_count(&mut self, rate: f64, count: u64) -> Result<Seen, Error> {
+        self.run(Plan::Open { rate, count })
     }
 
     /// Writes bytes on every connection and reads nothing: requests that are to wait.
@@ -198,7 +203,9 @@ impl Run {
         match self.plan {
             Plan::Count(count) => (self.sent < count && self.loop_due() <= now).then_some(now),
             Plan::Until(until) => (now < until && self.loop_due() <= now).then_some(now),
-            Plan::Open { rate, until } => Some(self.open_due(rate)).filter(|due| *due <= now && *due < until),
+            Plan::Open { rate, count } => {
+                Some(self.open_due(rate)).filter(|due| *due <= now && self.sent < count)
+            }
         }
     }
 
@@ -216,16 +223,15 @@ impl Run {
 
     fn is_over(&self, now: Instant) -> bool {
         match self.plan {
-            Plan::Count(count) => self.sent >= count,
+            Plan::Count(count) | Plan::Open { count, .. } => self.sent >= count,
             Plan::Until(until) => now >= until,
-            Plan::Open { rate, until } => self.open_due(rate) >= until,
         }
     }
 
     /// How long to sleep at the most.
     fn rest(&self, now: Instant) -> Option<Duration> {
         match self.plan {
-            Plan::Open { rate, until } if !self.idle.is_empty() && self.open_due(rate) < until => {
+            Plan::Open { rate, count } if !self.idle.is_empty() && self.sent < count => {
                 Some(self.open_due(rate).saturating_duration_since(now))
             }
             Plan::Count(_) | Plan::Until(_) if self.sent < self.loops && !self.idle.is_empty() => {

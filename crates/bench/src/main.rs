@@ -78,6 +78,12 @@ struct Scale {
     /// Seconds of each timed run
     #[arg(long, default_value_t = 6.0)]
     seconds: f64,
+    /// Leaves out what only a quiet machine can tell: rates, processor time, memory
+    #[arg(long)]
+    counts_only: bool,
+    /// Keeps instructions and system calls of an earlier run's file and measures the rest
+    #[arg(long, conflicts_with = "counts_only")]
+    times_only: bool,
     /// Where the results go
     #[arg(long)]
     json: PathBuf,

@@ -27,10 +27,10 @@ pub fn per_1000(servers: &Servers, condition: &Condition) -> Result<Option<f64>,
     if asks_servers {
         Client::warm_up(nginx.address)?;
     }
-    servers.silence();
+    servers.answerers.silence();
     let before = settled(nginx.worker)?;
     let most = wait(&nginx, if condition.letter == BARE { &REQUEST[..20] } else { REQUEST });
-    servers.delay(Duration::ZERO);
+    servers.answerers.delay(Duration::ZERO);
     Ok(Some((most? - before) as f64 / 1024.0 / WAITING as f64 * 1000.0))
 }
 

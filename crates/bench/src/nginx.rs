@@ -13,8 +13,10 @@ use tempfile::TempDir;
 /// The file that every condition serves.
 const PAGE: &str = "The same few bytes for every condition, whoever was asked before they were sent.\n";
 
-/// Makes clocks and waits run slower.
-const SLOW_CLOCKS: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+/// The library that makes clocks and waits run slower, where Debian puts it.
+fn slow_clocks() -> PathBuf {
+    PathBuf::from(format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH))
+}
 
 /// How the process is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +88,9 @@ impl Nginx {
         lay_out(folder.path(), &configuration(folder.path(), port, parts, mode))?;
         let mut command = command(folder.path(), mode)?;
         if times > 1 {
-            require(Path::new(SLOW_CLOCKS), "libfaketime")?;
-            command.env("LD_PRELOAD", SLOW_CLOCKS).env("FAKETIME", format!("+0 x{}", 1.0 / f64::from(times)));
+            let library = slow_clocks();
+            require(&library, "libfaketime")?;
+            command.env("LD_PRELOAD", library).env("FAKETIME", format!("+0 x{}", 1.0 / f64::from(times)));
         }
         let child = command
             .stdin(Stdio::null())

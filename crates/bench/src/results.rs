@@ -22,6 +22,8 @@ const COUNTED_MANY: u64 = 8000;
 const MANY: usize = 1000;
 /// Rates of the open loops whose latencies are compared, requests a second.
 pub const RATES: [u32; 6] = [1000, 2000, 4000, 6000, 8000, 12_000];
+/// Metrics that are counted; all others are timed.
+const COUNTS: [&str; 3] = ["instructions", "system calls, 1 in flight", "system calls, 1000 in flight"];
 /// What is compared there.
 pub const COMPARED: [&str; 5] = [BARE, AUTH, LUA, ONE, THREE];
 /// An open loop needs room to its peak, or the line before it only grows.
@@ -75,7 +77,7 @@ pub struct Results {
     pub counted_on: Machine,
     /// Where everything else was measured.
     pub timed_on: Option<Machine>,
-    /// Milliseconds of a bare UDP round trip.
+    /// Milliseconds of a bare UDP round trip, one right after the other.
     pub round_trip_ms: Samples,
     /// One row a condition.
     pub rows: Vec<Row>,
@@ -85,6 +87,16 @@ impl Results {
     /// The row of a condition.
     pub fn row(&self, letter: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.letter == letter)
+    }
+
+    /// What was counted, without what was timed.
+    fn counts(mut self) -> Results {
+        self.timed_on = None;
+        self.round_trip_ms = Samples::default();
+        for row in &mut self.rows {
+            row.metrics.retain(|metric, _| COUNTS.contains(&metric.as_str()));
+        }
+        self
     }
 
     /// Reads a file.
@@ -111,7 +123,7 @@ pub fn measure(arguments: &crate::Nginx) -> Result<(), Error> {
         conditions.retain(|condition| arguments.only.iter().any(|letter| letter == condition.letter));
     }
     let mut results = match arguments.times_only {
-        true => Results::read(&arguments.json)?,
+        true => Results::read(&arguments.json)?.counts(),
         false => empty(&conditions),
     };
     // Written again and again, so that a long run may be cut short.
@@ -187,11 +199,11 @@ fn time(
     conditions: &[Condition],
     duration: Duration,
 ) -> Result<(), Error> {
-    results.round_trip_ms.0.push(timing::round_trip(servers)?);
+    results.round_trip_ms.0.push(timing::round_trip(servers, None, duration)?);
     for (row, condition) in each(results, conditions) {
         time_one(row, servers, condition, duration)?;
     }
-    loads(results, conditions, duration.div_f64(2.0))
+    loads(results, servers, conditions, duration.div_f64(2.0))
 }
 
 fn time_one(
@@ -200,7 +212,7 @@ fn time_one(
     condition: &Condition,
     duration: Duration,
 ) -> Result<(), Error> {
-    let peak = timing::usual_peak(&condition.parts, duration)?;
+    let peak = timing::peak(&condition.parts, duration)?;
     row.add("requests a second", peak.rate);
     row.add("user seconds", peak.user);
     row.add("system seconds", peak.system);
@@ -211,6 +223,7 @@ fn time_one(
     if condition.letter == ONE {
         let same = timing::latency(&conditions::bare().parts, peak.rate / 2.0, duration)?;
         row.add("bare p50 at that rate", same.p50);
+        row.add("round trip at that rate", timing::round_trip(servers, Some(peak.rate / 2.0), duration)?);
     }
     if let Some(kib) = memory::per_1000(servers, condition)? {
         row.add("KiB waiting", kib);
@@ -219,7 +232,12 @@ fn time_one(
 }
 
 /// Latency at the same rates for all that are compared.
-fn loads(results: &mut Results, conditions: &[Condition], duration: Duration) -> Result<(), Error> {
+fn loads(
+    results: &mut Results,
+    servers: &Servers,
+    conditions: &[Condition],
+    duration: Duration,
+) -> Result<(), Error> {
     for rate in RATES {
         for (row, condition) in each(results, conditions) {
             let within = f64::from(rate) <= ROOM * row.median("requests a second");
@@ -227,6 +245,10 @@ fn loads(results: &mut Results, conditions: &[Condition], duration: Duration) ->
                 let latency = timing::latency(&condition.parts, f64::from(rate), duration)?;
                 row.add(format!("p50 at {rate}"), latency.p50);
                 row.add(format!("p99 at {rate}"), latency.p99);
+                if condition.letter == ONE {
+                    let alone = timing::round_trip(servers, Some(f64::from(rate)), duration)?;
+                    row.add(format!("round trip at {rate}"), alone);
+                }
             }
         }
     }

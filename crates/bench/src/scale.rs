@@ -11,6 +11,8 @@ use crate::results::{Samples, write};
 use crate::surroundings::Servers;
 use crate::{Error, Scale};
 use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// Requests in flight, and how long each answer takes, microseconds.
@@ -27,6 +29,14 @@ pub struct Results {
     pub machine: Machine,
     /// One a number in flight.
     pub sizes: Vec<Size>,
+}
+
+impl Results {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Results, Error> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(serde_json::from_str(&text)?)
+    }
 }
 
 /// What was measured with so many in flight.
@@ -55,17 +65,24 @@ pub fn measure(arguments: &Scale) -> Result<(), Error> {
     let servers = Servers::start()?;
     let module = conditions::module(&servers.one, &servers.aes, SINGLE_ROUND)?;
     let duration = Duration::from_secs_f64(arguments.seconds);
+    let earlier = if arguments.times_only { Results::read(&arguments.json)?.sizes } else { Vec::new() };
     let mut results = Results { machine: Machine::look(), sizes: Vec::new() };
     for (in_flight, delay_us) in SIZES {
         let mut size = Size { in_flight, delay_ms: delay_us as f64 / 1000.0, ..Size::default() };
-        for run in 1..=arguments.runs {
-            eprintln!("{in_flight} in flight, run {run} of {}", arguments.runs);
-            servers.delay(Duration::from_micros(delay_us));
+        if let Some(counted) = earlier.iter().find(|counted| counted.in_flight == in_flight) {
+            (size.instructions, size.system_calls) = (counted.instructions, counted.system_calls);
+        }
+        let runs = if arguments.counts_only { 0 } else { arguments.runs };
+        for run in 1..=runs {
+            eprintln!("{in_flight} in flight, run {run} of {runs}");
+            servers.answerers.delay(Duration::from_micros(delay_us));
             time(&mut size, &servers, &module, duration)?;
         }
-        eprintln!("{in_flight} in flight, counting");
-        servers.delay(Duration::from_micros(delay_us * u64::from(SLOWED)));
-        count(&mut size, &module)?;
+        if !arguments.times_only {
+            eprintln!("{in_flight} in flight, counting");
+            servers.answerers.delay(Duration::from_micros(delay_us * u64::from(SLOWED)));
+            count(&mut size, &module)?;
+        }
         results.sizes.push(size);
         write(&arguments.json, &results)?;
     }
@@ -76,14 +93,14 @@ pub fn measure(arguments: &Scale) -> Result<(), Error> {
 fn time(size: &mut Size, servers: &Servers, module: &Parts, duration: Duration) -> Result<(), Error> {
     let nginx = Nginx::start(module, Mode::Worker)?;
     Client::warm_up(nginx.address)?;
-    let asked = servers.answerers[0].seen();
+    let asked = servers.answerers.each[0].seen();
     let memory = resident(nginx.worker)?;
     // All at once would be a burst of them for ever: begun at the rate they go on with, they stay apart.
     let mut client = Client::connect(nginx.address, size.in_flight)?.paced(RATE);
     let before = Cpu::of(nginx.worker)?;
     let seen = client.ask_for(duration)?.sound("the loops")?;
     let used = Cpu::of(nginx.worker)?.since(before);
-    if servers.answerers[0].seen() - asked != seen.good {
+    if servers.answerers.each[0].seen() - asked != seen.good {
         return Err("a request was sent more or less than once".into());
     }
     size.rate.0.push(seen.rate());
@@ -113,10 +130,13 @@ fn count(size: &mut Size, module: &Parts) -> Result<(), Error> {
         requests: (size.in_flight as u64, requests),
         slowed: SLOWED,
         pace: RATE / f64::from(SLOWED),
+        rate: None,
     };
-    let bare = Parts::default();
-    size.instructions = Some(counts::instructions(module, load)? - counts::instructions(&bare, load)?);
-    size.system_calls = Some(counts::system_calls(module, load)? - counts::system_calls(&bare, load)?);
+    // Nothing delays the bare location: only an open loop keeps it at the same rate, so that as many requests share a turn
+    // of nginx's loop.
+    let (bare, open) = (Parts::default(), Load { rate: Some(load.pace), ..load });
+    size.instructions = Some(counts::instructions(module, load)? - counts::instructions(&bare, open)?);
+    size.system_calls = Some(counts::system_calls(module, load)? - counts::system_calls(&bare, open)?);
     Ok(())
 }
 

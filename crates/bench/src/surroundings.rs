@@ -2,7 +2,7 @@
 //! answers. Started once a program, all on free loopback ports and away from the worker's processor; ends with it.
 
 use crate::Error;
-use crate::answerer::Answerer;
+use crate::answerer::{Answerer, Answerers};
 use crate::nginx::{Mode, Nginx, Parts, free_port};
 use crate::process::{self, await_some, require};
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
@@ -32,7 +32,7 @@ pub struct Zone {
 /// What the module asks.
 pub struct Servers {
     /// All answerers, the oldest first.
-    pub answerers: Vec<Answerer>,
+    pub answerers: Answerers,
     /// Names the first answerer.
     pub one: Zone,
     /// Names all of them.
@@ -50,21 +50,11 @@ impl Servers {
         process::leave_to_worker()?;
         let (aes, cookie) = (key(KeyKind::Aes, 1)?, key(KeyKind::Cookie, 2)?);
         let keys = [aes.clone(), cookie.clone()];
-        let answerers = (1..=SERVERS).map(|id| Answerer::start(id, &keys)).collect::<Result<Vec<_>, _>>()?;
+        let answerers = Answerers::start(1..=SERVERS, &keys)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let one = runtime.block_on(zone("one.test", &aes, &answerers[..1]))?;
-        let three = runtime.block_on(zone("three.test", &aes, &answerers))?;
+        let one = runtime.block_on(zone("one.test", &aes, &answerers.each[..1]))?;
+        let three = runtime.block_on(zone("three.test", &aes, &answerers.each))?;
         Ok(Servers { answerers, one, three, aes, cookie, _runtime: runtime })
-    }
-
-    /// Lets all answerers answer after this long.
-    pub fn delay(&self, delay: Duration) {
-        self.answerers.iter().for_each(|answerer| answerer.delay(delay));
-    }
-
-    /// Lets no answerer answer.
-    pub fn silence(&self) {
-        self.answerers.iter().for_each(Answerer::silence);
     }
 }
 

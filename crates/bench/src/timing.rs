@@ -18,7 +18,7 @@ const BUSY: usize = 64;
 const OPEN: usize = 256;
 /// Requests before anything counts.
 const WARM: u64 = 2000;
-/// Questions of the bare round trip.
+/// Most questions of a bare round trip without pauses.
 const ROUND_TRIPS: usize = 4000;
 
 /// One closed loop at its peak.
@@ -52,19 +52,14 @@ fn warm(parts: &Parts) -> Result<Nginx, Error> {
 }
 
 /// Finds the peak rate and what it costs.
-pub fn peak(parts: &Parts, connections: usize, duration: Duration) -> Result<Peak, Error> {
+pub fn peak(parts: &Parts, duration: Duration) -> Result<Peak, Error> {
     let nginx = warm(parts)?;
-    let mut client = Client::connect(nginx.address, connections)?;
+    let mut client = Client::connect(nginx.address, BUSY)?;
     let before = Cpu::of(nginx.worker)?;
     let seen = client.ask_for(duration)?.sound("the peak")?;
     let used = Cpu::of(nginx.worker)?.since(before);
     let per_10_000 = 10_000.0 / seen.good as f64;
     Ok(Peak { rate: seen.rate(), user: used.user * per_10_000, system: used.system * per_10_000 })
-}
-
-/// Like `peak` for the usual number of connections.
-pub fn usual_peak(parts: &Parts, duration: Duration) -> Result<Peak, Error> {
-    peak(parts, BUSY, duration)
 }
 
 /// Measures latency at a rate.
@@ -76,27 +71,34 @@ pub fn latency(parts: &Parts, rate: f64, duration: Duration) -> Result<Latency, 
 }
 
 /// The median round trip of one datagram between the worker's processor and the first answerer, milliseconds, without
-/// nginx: what no module can save.
-pub fn round_trip(servers: &Servers) -> Result<f64, Error> {
-    let address = servers.answerers[0].address;
+/// nginx: what no module can save. `rate` says how many a second there are, with pauses between them in which the
+/// processors fall asleep, as between requests; without one they follow each other.
+pub fn round_trip(servers: &Servers, rate: Option<f64>, duration: Duration) -> Result<f64, Error> {
+    let address = servers.answerers.each[0].address;
     let key = servers.aes.clone();
+    let count = rate.map_or(ROUND_TRIPS, |rate| (rate * duration.as_secs_f64()) as usize);
     let measured = thread::spawn(move || -> Result<f64, Error> {
         run_where_the_worker_runs()?;
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(address)?;
         socket.set_read_timeout(Some(Duration::from_secs(1)))?;
         let auth = Auth::new(&key);
-        let mut took = Vec::with_capacity(ROUND_TRIPS);
+        let mut took = Vec::with_capacity(count);
         let (mut request, mut answer) = (Vec::new(), [0; 1200]);
-        for count in 0..ROUND_TRIPS as u128 {
-            seal(&auth, key.key_id(), count, &mut request)?;
+        let started = Instant::now();
+        for place in 0..count {
+            seal(&auth, key.key_id(), place as u128, &mut request)?;
+            if let Some(rate) = rate {
+                let due = started + Duration::from_secs_f64(place as f64 / rate);
+                thread::sleep(due.saturating_duration_since(Instant::now())); // the rate is what is measured
+            }
             let began = Instant::now();
             socket.send(&request)?;
             socket.recv(&mut answer)?;
             took.push(began.elapsed());
         }
         took.sort_unstable();
-        Ok(took[ROUND_TRIPS / 2].as_secs_f64() * 1000.0)
+        Ok(took[count / 2].as_secs_f64() * 1000.0)
     });
     measured.join().map_err(|_| "the round trip failed")?
 }

@@ -70,13 +70,20 @@ fn number(value: f64, digits: usize) -> String {
 fn loads(out: &mut String, results: &Results) {
     let rows: Vec<&Row> = COMPARED.iter().filter_map(|letter| results.row(letter)).collect();
     let heads: Vec<String> = rows.iter().map(|row| format!("{} p50 / p99 ms", row.letter)).collect();
-    let _ = writeln!(out, "| requests/s | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
+    let _ = writeln!(
+        out,
+        "| requests/s | {} | bare round trip ms |\n|---|{}---|",
+        heads.join(" | "),
+        "---|".repeat(heads.len())
+    );
     for rate in RATES {
         let cells = rows.iter().map(|row| match row.metrics.get(&format!("p50 at {rate}")) {
             Some(p50) => format!("{:.3} / {:.3}", p50.median(), row.median(&format!("p99 at {rate}"))),
             None => "–".into(),
         });
-        let _ = writeln!(out, "| {rate} | {} |", cells.collect::<Vec<_>>().join(" | "));
+        let cells: Vec<String> = cells.collect();
+        let alone = results.row(ONE).and_then(|row| row.metrics.get(&format!("round trip at {rate}")));
+        let _ = writeln!(out, "| {rate} | {} | {} |", cells.join(" | "), cell(alone, 3));
     }
     out.push('\n');
 }
@@ -91,14 +98,16 @@ fn aims(out: &mut String, results: &Results) {
     let [Some(a), Some(c), Some(d), Some(e), Some(f), Some(es), Some(fs)] = rows else { return };
     let added = |row: &Row, metric: &str| row.median(metric) - a.median(metric);
     let added_cpu = |row: &Row| cpu(row) - cpu(a);
-    let p50 = e.median("p50 at half") - e.median("bare p50 at that rate");
+    let at_half = e.median("p50 at half") - e.median("bare p50 at that rate");
+    let at_2000 = added(e, "p50 at 2000") - e.median("round trip at 2000");
     let lines = [
         ("added worker CPU of e / of c", added_cpu(e) / added_cpu(c), 0.5),
         ("added worker CPU of e / of d", added_cpu(e) / added_cpu(d), 0.7),
         ("user instructions added by e", added(e, "instructions"), 9000.0),
         ("system calls added by e, 1 in flight", added(e, "system calls, 1 in flight"), 3.0),
         ("system calls added by e, 1,000 in flight", added(e, "system calls, 1000 in flight"), 0.5),
-        ("p50 added by e, ms, less the bare round trip", p50 - results.round_trip_ms.median(), 0.05),
+        ("p50 added by e at 2,000 a second, ms, less a bare round trip", at_2000, 0.05),
+        ("the same at half of its peak", at_half - e.median("round trip at that rate"), 0.05),
         ("added CPU of f / of e, `single_round`", added_cpu(f) / added_cpu(e), 1.5),
         ("added CPU of f / of e, `standard`", added_cpu(fs) / added_cpu(es), 2.0),
     ];
