@@ -119,6 +119,11 @@ impl Client {
         Ok(Client { sender })
     }
 
+    /// Whether the connection was not seen to end yet.
+    pub fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
     /// `GET path`.
     ///
     /// # Errors

@@ -17,6 +17,9 @@ use tokio::time::{sleep, timeout};
 /// A QUIC connection that was idle for so long is not used again: nginx forgets it soon (site.rs).
 const STALE: Duration = Duration::from_secs(1);
 
+/// How long a client of HTTP/3 waits for an answer after a reload.
+const GIVE_UP: Duration = Duration::from_secs(3);
+
 /// What became of a request.
 pub(crate) enum Outcome {
     Answered(u16),
@@ -96,7 +99,7 @@ impl Clients {
     }
 
     /// nginx ends connections gracefully in a reload, idle ones at once. A request that it has not read then is not
-    /// answered; nor is one whose datagrams the other worker has got. That a request hangs is another matter, and so is
+    /// answered; nor is one whose datagrams the other worker gets. That a request hangs is another matter, and so is
     /// the failure of a TCP connection that was made for this request alone.
     fn judge(&self, job: &Job, broken: Broken) -> Outcome {
         let hangs = broken.error.is::<tokio::time::error::Elapsed>();
@@ -128,7 +131,8 @@ impl Clients {
             Some(place) => Some(pool[place].lock().await),
             None => None,
         };
-        let mut one = match place.as_mut().and_then(|place| place.take()) {
+        let kept = place.as_mut().and_then(|place| place.take()).filter(|one| one.client.is_open());
+        let mut one = match kept {
             Some(one) => one,
             None => self.open_one(job).await?,
         };
@@ -140,6 +144,7 @@ impl Clients {
         let response = answered.map_err(broken)?;
         if let Some(place) = &mut place
             && response.header("connection") != Some("close")
+            && !job.may_be_cut()
         {
             **place = Some(one);
         }
@@ -160,11 +165,28 @@ impl Clients {
         let exchange = async {
             match stream {
                 Stream::H2(stream) => stream.exchange(job.bytes()).await,
-                Stream::H3(stream) => stream.exchange(job.bytes()).await,
+                Stream::H3(stream) => self.unless_starved(many.opened, stream.exchange(job.bytes())).await,
             }
         };
         let Some(answered) = unless_left(job.leaving, exchange).await else { return Ok(None) };
         answered.map(Some).map_err(|error| Broken { opened: many.opened, error })
+    }
+
+    /// What comes of it, unless the connection of QUIC lives on so long after a reload that its client gives it up: while
+    /// the old worker lives, each of the two takes some of the other's datagrams.
+    async fn unless_starved<T>(
+        &self,
+        opened: u64,
+        exchange: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let starved = async {
+            self.reloads.next(opened).await;
+            sleep(GIVE_UP).await;
+        };
+        tokio::select! {
+            done = exchange => done,
+            () = starved => Err("a reload took its datagrams away".into()),
+        }
     }
 
     /// Begins to send the request's body, and cancels its stream after a while, answered or not.
@@ -211,7 +233,11 @@ impl Clients {
 
     async fn open_many(&self, job: &Job) -> Result<Many, Broken> {
         let opened = self.reloads.count();
-        let link = self.connect(job.protocol).await.map_err(|error| Broken { opened, error })?;
+        let connected = match job.protocol {
+            Protocol::Http3 => self.unless_starved(opened, self.connect(Protocol::Http3)).await,
+            protocol => self.connect(protocol).await,
+        };
+        let link = connected.map_err(|error| Broken { opened, error })?;
         Ok(Many { link: Arc::new(Mutex::new(link)), opened, used: Instant::now() })
     }
 

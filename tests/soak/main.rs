@@ -13,6 +13,7 @@ mod traffic;
 mod watch;
 
 use clients::Clients;
+use ratelimitly_tests::{eventually, process};
 use reloads::Reloads;
 use report::Report;
 use site::Site;
@@ -24,6 +25,9 @@ use tokio::task::LocalSet;
 
 /// Between two reloads.
 const RELOAD: Duration = Duration::from_secs(5);
+/// Longest life of an old worker. nginx keeps a QUIC connection that was closed for three times its estimate of an
+/// acknowledgement's time, which is seconds where the other worker got the datagrams: what is usual is judged by the median.
+const DRAINED: Duration = Duration::from_secs(60);
 const USAGE: &str = "usage: ratelimitly-soak [minutes] [--seed <n>] [--rate <requests a second>] [--keep]";
 
 /// What is asked for on the command line.
@@ -101,38 +105,50 @@ async fn run(plan: Plan) -> Report {
     let reloads = Arc::new(Reloads::default());
     let clients = Clients::new(site.ports(), site.certificate.clone(), reloads.clone());
     let traffic = tokio::spawn(traffic::run(clients, plan.rate, until, random.fork()));
-    let samples = reload_until(&mut site, &reloads, until, &mut random).await;
+    let (samples, mut ends) = reload_until(&mut site, &reloads, until, &mut random).await;
     chaos.abort();
     let tally = traffic.await.expect("the clients do not panic");
     chaos::clear(&site.dev).await;
+    // The worker of the checks at the end has no QUIC connection to drain.
+    ends.push(reload(&mut site).await);
 
     let warnings = site.nginx.log_lines(r"ratelimitly: ").len();
     let events = site.events.clone();
     // The harness's own checks: same workers, nothing held, a last reload, a clean log. They keep the folder.
     let (log, finished) = site.finish().await;
     let ledger = ledger::settle(&log, &events);
-    Report { tally, ledger, samples, length: plan.length, finished, warnings }
+    Report { tally, ledger, samples, ends, length: plan.length, finished, warnings }
 }
 
 /// Reloads every few seconds, each with the other or the same failure policy, and looks at the processes before each.
+/// Also gives how long each old worker took to end.
 async fn reload_until(
     site: &mut Site,
     reloads: &Reloads,
     until: Instant,
     random: &mut fastrand::Rng,
-) -> Vec<watch::Sample> {
+) -> (Vec<watch::Sample>, Vec<Duration>) {
     let started = Instant::now();
-    let mut samples = Vec::new();
+    let (mut samples, mut ends) = (Vec::new(), Vec::new());
     while let Some(next) = Instant::now().checked_add(RELOAD).filter(|next| *next < until) {
         tokio::time::sleep_until(next.into()).await;
         samples.push(watch::Sample::take(&site.nginx, started.elapsed()));
         site.nginx.set("fail", if random.bool() { "open" } else { "close" });
         reloads.turn();
-        site.nginx.reload().await;
+        ends.push(reload(site).await);
         reloads.turn();
     }
     tokio::time::sleep_until(until.into()).await;
-    samples
+    (samples, ends)
+}
+
+/// Gives how long the old worker took to end.
+async fn reload(site: &mut Site) -> Duration {
+    let begun = Instant::now();
+    let old = site.nginx.start_reload().await;
+    let gone = || old.iter().all(|pid| !process::is_running(*pid));
+    eventually(DRAINED, format!("the old workers {old:?} end"), gone).await;
+    begun.elapsed()
 }
 
 /// What a panic said.

@@ -2,15 +2,20 @@
 
 use crate::ledger::Ledger;
 use crate::traffic::{Counts, Tally};
-use crate::watch::{Sample, trends};
+use crate::watch::{Sample, median, trends};
 use std::fmt::Write;
 use std::time::Duration;
+
+/// Longest usual life of an old worker.
+const OLD_WORKER: Duration = Duration::from_secs(5);
 
 /// Everything that a run has to tell.
 pub(crate) struct Report {
     pub tally: Tally,
     pub ledger: Ledger,
     pub samples: Vec<Sample>,
+    /// How long the old worker of each reload took to end.
+    pub ends: Vec<Duration>,
     pub length: Duration,
     /// What the harness's checks at the end said.
     pub finished: Result<(), String>,
@@ -21,7 +26,7 @@ pub(crate) struct Report {
 impl Report {
     /// Prints the figures and gives the problems.
     pub fn print(self) -> Vec<String> {
-        let Report { tally, ledger, samples, .. } = &self;
+        let Report { tally, ledger, ends, .. } = &self;
         let statuses = tally.statuses.iter().fold(String::new(), |mut text, (status, count)| {
             let _ = write!(text, " {status}: {count}");
             text
@@ -32,7 +37,12 @@ impl Report {
                 "          {protocol:<17} {answered:>6} answered, {left:>5} left early, {ended:>4} ended by a reload"
             );
         }
-        println!("reloads:  {}; lines of the module in the error log: {}", samples.len(), self.warnings);
+        println!("          lines of the module in the error log: {}", self.warnings);
+        let (usual, longest) = (median(ends.clone()), ends.iter().max().copied().unwrap_or_default());
+        println!(
+            "reloads:  {}; the old worker ends after {usual:.1?}, {longest:.1?} at the longest",
+            ends.len()
+        );
         println!("ledger:   lines {:?}", ledger.lines);
         println!("          with a verdict {:?}", ledger.decided);
         println!(
@@ -58,6 +68,10 @@ impl Report {
                     "no answers, no clients that leave or no verdicts over {protocol}: {counts:?}"
                 ));
             }
+        }
+        let usual = median(self.ends);
+        if usual > OLD_WORKER {
+            problems.push(format!("most old workers take longer than {OLD_WORKER:?}: {usual:.1?}"));
         }
         if let Err(check) = self.finished {
             problems.push(format!("a check at the end: {check}"));

@@ -105,6 +105,11 @@ impl Job {
         Ok(request.body(())?)
     }
 
+    /// Whether nginx may answer before it has taken the whole body, and then closes a connection of HTTP/1.1 without a word.
+    pub fn may_be_cut(&self) -> bool {
+        self.body > 0 && self.target.starts_with("/unbuffered")
+    }
+
     pub fn bytes(&self) -> Bytes {
         Bytes::from(vec![b'x'; self.body])
     }

@@ -58,15 +58,15 @@ pub(crate) fn trends(samples: &[Sample]) -> Option<Vec<Trend>> {
     let (early, late) = (&settled[..WINDOW], &settled[settled.len() - WINDOW..]);
     let trend = |place: usize| {
         let [early, late] =
-            [early, late].map(|window| median(window.iter().map(|sample| sample.values[place])));
+            [early, late].map(|window| median(window.iter().map(|sample| sample.values[place]).collect()));
         let most = if place < 2 { early + early / 20 + SLACK_KIB } else { early + SLACK_FILES };
         Trend { name: NAMES[place], early, late, flat: early > 0 && late <= most }
     };
     Some((0..NAMES.len()).map(trend).collect())
 }
 
-fn median(values: impl Iterator<Item = u64>) -> u64 {
-    let mut values: Vec<u64> = values.collect();
+/// The one in the middle; zero where there is none.
+pub(crate) fn median<T: Copy + Default + Ord>(mut values: Vec<T>) -> T {
     values.sort_unstable();
-    values[values.len() / 2]
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }
