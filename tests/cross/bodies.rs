@@ -95,7 +95,7 @@ async fn a_body_without_an_answer_follows_the_failure_policy() {
     for (fail, status, arrivals) in [("open", 200, 1), ("close", 429, 0)] {
         // Nobody answers, so nothing is gained by patience.
         let rules = "ratelimitly zone=calls;";
-        let values = [("unit", "100ms"), ("fail", fail), ("zones", CALLS), ("rules", rules)];
+        let values = [("unit", "50ms"), ("fail", fail), ("zones", CALLS), ("rules", rules)];
         let mut site = Site::warm(UPLOADS, &values, &[]).await;
         site.dev.fault(Fault::Silent).await;
 
