@@ -133,9 +133,9 @@ async fn serving(mut setup: Setup) -> Result<Nginx, String> {
                 [log::lines(&setup.prefix.path().join("start.log")), log::lines(&setup.file("error.log"))];
             return Err(format!("{status}: {}", tail(&said.concat())));
         }
-        // Without a master it is the file that nginx writes once it listens everywhere.
+        // Without a master it is the file that nginx writes once it listens everywhere; `nginx -t` leaves it empty.
         let ready = if setup.single() {
-            setup.file("nginx.pid").exists()
+            std::fs::metadata(setup.file("nginx.pid")).is_ok_and(|file| file.len() > 0)
         } else {
             process::workers(master).len() == wanted
         };
