@@ -79,6 +79,12 @@ pub struct Results {
     pub timed_on: Option<Machine>,
     /// Milliseconds of a bare UDP round trip, one right after the other.
     pub round_trip_ms: Samples,
+    /// Microseconds of a sender's processor for one datagram.
+    #[serde(default)]
+    pub send_one_us: Samples,
+    /// The same for one to each of three servers.
+    #[serde(default)]
+    pub send_three_us: Samples,
     /// One row a condition.
     pub rows: Vec<Row>,
 }
@@ -92,7 +98,7 @@ impl Results {
     /// What was counted, without what was timed.
     fn counts(mut self) -> Results {
         self.timed_on = None;
-        self.round_trip_ms = Samples::default();
+        (self.round_trip_ms, self.send_one_us, self.send_three_us) = Default::default();
         for row in &mut self.rows {
             row.metrics.retain(|metric, _| COUNTS.contains(&metric.as_str()));
         }
@@ -167,6 +173,8 @@ fn empty(conditions: &[Condition]) -> Results {
         counted_on: Machine::look(),
         timed_on: None,
         round_trip_ms: Samples::default(),
+        send_one_us: Samples::default(),
+        send_three_us: Samples::default(),
         rows: conditions.iter().map(row).collect(),
     }
 }
@@ -200,6 +208,8 @@ fn time(
     duration: Duration,
 ) -> Result<(), Error> {
     results.round_trip_ms.0.push(timing::round_trip(servers, None, duration)?);
+    results.send_one_us.0.push(timing::send_cost(servers, 1)?);
+    results.send_three_us.0.push(timing::send_cost(servers, 3)?);
     for (row, condition) in each(results, conditions) {
         time_one(row, servers, condition, duration)?;
     }

@@ -8,7 +8,8 @@ use crate::process::{Cpu, run_where_the_worker_runs};
 use crate::surroundings::Servers;
 use ratelimitly_core::id::{BucketId, RequestId};
 use ratelimitly_core::wire::{Auth, RateRequest, Resource, Tenant};
-use std::net::UdpSocket;
+use rustix::time::{ClockId, clock_gettime};
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,10 @@ const BUSY: usize = 64;
 const OPEN: usize = 256;
 /// Requests before anything counts.
 const WARM: u64 = 2000;
+/// Sends of which the mean is taken.
+const SENDS: usize = 10_000;
+/// As long as a request for one resource; nobody answers it.
+const NO_REQUEST: [u8; 112] = [0; 112];
 /// Most questions of a bare round trip without pauses.
 const ROUND_TRIPS: usize = 4000;
 
@@ -101,6 +106,41 @@ pub fn round_trip(servers: &Servers, rate: Option<f64>, duration: Duration) -> R
         Ok(took[count / 2].as_secs_f64() * 1000.0)
     });
     measured.join().map_err(|_| "the round trip failed")?
+}
+
+/// What sending a datagram of an admission's size to each of the first `servers` costs the sender, microseconds of its
+/// processor's time: the floor below what another server adds. The sender sleeps in between, as a worker does.
+pub fn send_cost(servers: &Servers, count: usize) -> Result<f64, Error> {
+    let to: Vec<_> = servers.answerers.each[..count].iter().map(|answerer| answerer.address).collect();
+    let measured = thread::spawn(move || -> Result<f64, Error> {
+        run_where_the_worker_runs()?;
+        let socket = UdpSocket::bind("[::]:0")?;
+        let mapped: Vec<SocketAddr> = to.into_iter().map(mapped).collect();
+        let mut spent = 0.0;
+        for _ in 0..SENDS {
+            thread::sleep(Duration::from_micros(100)); // a processor that never rests is no worker's
+            let before = thread_seconds();
+            for to in &mapped {
+                socket.send_to(&NO_REQUEST, to)?;
+            }
+            spent += thread_seconds() - before;
+        }
+        Ok(spent / SENDS as f64 * 1e6)
+    });
+    measured.join().map_err(|_| "the sender failed")?
+}
+
+fn mapped(to: SocketAddr) -> SocketAddr {
+    match to {
+        SocketAddr::V4(to) => SocketAddr::from((to.ip().to_ipv6_mapped(), to.port())),
+        SocketAddr::V6(_) => to,
+    }
+}
+
+/// Processor time of this thread so far.
+fn thread_seconds() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 fn seal(auth: &Auth, key_id: u64, count: u128, request: &mut Vec<u8>) -> Result<(), Error> {

@@ -29,6 +29,7 @@ pub fn all(results: &Results) -> String {
         conditions(&mut out, results, &COSTS);
         conditions(&mut out, results, &LATENCIES);
         loads(&mut out, results);
+        floors(&mut out, results);
     }
     aims(&mut out, results);
     out
@@ -86,6 +87,19 @@ fn loads(out: &mut String, results: &Results) {
         let _ = writeln!(out, "| {rate} | {} | {} |", cells.join(" | "), cell(alone, 3));
     }
     out.push('\n');
+}
+
+/// What no module can save.
+fn floors(out: &mut String, results: &Results) {
+    let [trip, one, three] = [&results.round_trip_ms, &results.send_one_us, &results.send_three_us];
+    let _ = writeln!(
+        out,
+        "A bare round trip without pauses takes {} ms. Sending costs the sender {} us for one datagram and {} us for one to \
+         each of three servers.\n",
+        cell(Some(trip), 3),
+        cell(Some(one), 1),
+        cell(Some(three), 1),
+    );
 }
 
 /// What a request costs a worker, seconds of processor time.
