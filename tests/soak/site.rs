@@ -27,6 +27,7 @@ const CONFIGURATION: &str = r#"
         {debug}
         log_format soak '$request_id $status $ratelimitly_verdict $scheme:$server_protocol "$request"';
         client_max_body_size 4m;
+        ssl_protocols TLSv1.3;
         ssl_certificate {certificate}/certificate.pem;
         ssl_certificate_key {certificate}/key.pem;
         server {
@@ -52,8 +53,7 @@ const CONFIGURATION: &str = r#"
 const QUIC: &str = r"
         server {
             listen 127.0.0.1:{port_quic} quic;
-            ssl_protocols TLSv1.3;
-            keepalive_timeout 2s;
+            keepalive_timeout 3s;
             {locations}
         }
 ";
