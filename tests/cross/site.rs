@@ -123,7 +123,9 @@ impl Site {
     pub(crate) async fn cold(text: &str, values: &[(&str, &str)]) -> Site {
         let (dev, upstream, certificate) =
             (Dev::single().await, Upstream::start(answer).await, Certificate::new());
-        let mut builder = Nginx::builder(&text.replace("{listeners}", listeners())).dev(&dev);
+        // With its debug output nginx spends most of its time writing about packets of QUIC.
+        let text = text.replace("{listeners}", listeners());
+        let mut builder = Nginx::builder(&text).dev(&dev).log_level("info");
         for (name, value) in values {
             builder = builder.set(name, value);
         }

@@ -15,10 +15,9 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// How much of its bodies a connection sends ahead of nginx's acknowledgements, and its congestion window, which is never
-/// used up by that. quinn sends the end of a connection only once it may send what waits beside it: an nginx that does
+/// The congestion window of a connection: more than nginx takes from all its streams at once. quinn sends the end of a
+/// connection only once it may send what waits beside it, such as the rest of a body that was refused; an nginx that does
 /// not learn of the end keeps the connection, and its worker, for half a minute.
-const AHEAD: u64 = 8 << 10;
 const WINDOW: u64 = 1 << 20;
 
 /// A connection; its streams end with it.
@@ -126,7 +125,6 @@ impl Stream {
 fn configuration(certificate: &Certificate) -> Result<quinn::ClientConfig, Error> {
     let trusting = quinn::crypto::rustls::QuicClientConfig::try_from(certificate.client(b"h3")?)?;
     let mut transport = quinn::TransportConfig::default();
-    transport.send_window(AHEAD);
     let mut congestion = quinn::congestion::CubicConfig::default();
     congestion.initial_window(WINDOW);
     transport.congestion_controller_factory(Arc::new(congestion));
