@@ -75,7 +75,7 @@ async fn life(process: &str, kind: KeyKind) {
     failures(&dev, &nginx).await;
     aborts(&dev, &nginx).await;
     rebind(&dev, &nginx).await;
-    // Without a master nginx accepts no new connection after a reload (operations.md).
+    // Without a master nginx goes on with the old configuration after a reload (operations.md).
     if process.is_empty() {
         faults_inside(&mut nginx).await;
         reload(&mut nginx, "").await;
