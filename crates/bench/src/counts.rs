@@ -5,6 +5,7 @@
 use crate::Error;
 use crate::load::Client;
 use crate::nginx::{Mode, Nginx, Parts};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -41,14 +42,38 @@ impl Load {
     }
 }
 
+/// System calls by name.
+pub type Calls = BTreeMap<String, f64>;
+
 /// User instructions of one request, nginx's own included.
 pub fn instructions(parts: &Parts, load: Load) -> Result<f64, Error> {
-    difference(parts, Mode::Callgrind, load)
+    let (both, more) = load.requests;
+    let count = |requests| -> Result<u64, Error> {
+        let folder = run(parts, Mode::Callgrind, load, requests)?;
+        callgrind_total(&folder.path().join("callgrind"))
+    };
+    let (short, long) = (count(both)?, count(both + more)?);
+    Ok((long as f64 - short as f64) / more as f64)
 }
 
 /// System calls of one request, likewise.
 pub fn system_calls(parts: &Parts, load: Load) -> Result<f64, Error> {
-    difference(parts, Mode::Strace, load)
+    Ok(calls(parts, load)?.values().sum())
+}
+
+/// The same by their names.
+pub fn calls(parts: &Parts, load: Load) -> Result<Calls, Error> {
+    let (both, more) = load.requests;
+    let count = |requests| -> Result<Calls, Error> {
+        let folder = run(parts, Mode::Strace, load, requests)?;
+        strace_calls(&fs::read_to_string(folder.path().join("strace"))?)
+    };
+    let (short, mut long) = (count(both)?, count(both + more)?);
+    for (name, calls) in short {
+        *long.entry(name).or_default() -= calls;
+    }
+    long.values_mut().for_each(|calls| *calls /= more as f64);
+    Ok(long)
 }
 
 /// One run under callgrind, whose file stays: for `callgrind_annotate`.
@@ -56,21 +81,6 @@ pub fn profile(parts: &Parts, requests: u64, out: &Path) -> Result<(), Error> {
     let folder = run(parts, Mode::Callgrind, Load::new(1, requests), requests)?;
     fs::copy(folder.path().join("callgrind"), out)?;
     Ok(())
-}
-
-fn difference(parts: &Parts, mode: Mode, load: Load) -> Result<f64, Error> {
-    let (both, more) = load.requests;
-    let (short, long) = (total(parts, mode, load, both)?, total(parts, mode, load, both + more)?);
-    Ok((long as f64 - short as f64) / more as f64)
-}
-
-/// What the tool counted in a whole run of so many requests.
-fn total(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<u64, Error> {
-    let folder = run(parts, mode, load, requests)?;
-    match mode {
-        Mode::Callgrind => callgrind_total(&folder.path().join("callgrind")),
-        _ => strace_total(&folder.path().join("strace")),
-    }
 }
 
 /// A whole run; the tool's file lies in the folder.
@@ -114,10 +124,37 @@ fn callgrind_total(file: &Path) -> Result<u64, Error> {
     Ok(line.ok_or("callgrind wrote no totals")?.trim().parse()?)
 }
 
-/// The fourth column of the last line: `100.00 0.123 1 12345 17 total`.
-fn strace_total(file: &Path) -> Result<u64, Error> {
-    let text = fs::read_to_string(file)?;
-    let line = text.lines().rev().find(|line| line.trim_end().ends_with("total"));
-    let calls = line.and_then(|line| line.split_whitespace().nth(3));
-    Ok(calls.ok_or("strace wrote no total")?.parse()?)
+/// A line a call: `  0.12    0.000123    1    12345    17 epoll_wait`, of which the errors may be missing. After the second
+/// ruler comes the total.
+fn strace_calls(text: &str) -> Result<Calls, Error> {
+    let mut calls = Calls::new();
+    for line in text
+        .lines()
+        .skip_while(|line| !line.starts_with('-'))
+        .skip(1)
+        .take_while(|line| !line.starts_with('-'))
+    {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (count, name) =
+            fields.get(3).zip(fields.last()).ok_or_else(|| format!("strace wrote {line:?}"))?;
+        calls.insert((*name).to_owned(), count.parse()?);
+    }
+    if calls.is_empty() { Err("strace wrote no calls".into()) } else { Ok(calls) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_read_with_and_without_errors() {
+        let text = "% time     seconds  usecs/call     calls    errors syscall\n\
+                    ------ ----------- ----------- --------- --------- ----------------\n\
+                    \x2060.00    0.000600           3       200        17 recvfrom\n\
+                    \x2040.00    0.000400           4       100           epoll_wait\n\
+                    ------ ----------- ----------- --------- --------- ----------------\n\
+                    100.00    0.001000           3       300        17 total\n";
+        let calls = strace_calls(text).unwrap();
+        assert_eq!(calls, Calls::from([("epoll_wait".to_owned(), 100.0), ("recvfrom".to_owned(), 200.0)]));
+    }
 }

@@ -2,7 +2,7 @@
 //! answers take that much longer. What a request costs must not depend on how many others wait.
 
 use crate::conditions::{self, SINGLE_ROUND};
-use crate::counts::{self, Load, SLOWED};
+use crate::counts::{self, Calls, Load, SLOWED};
 use crate::load::Client;
 use crate::machine::Machine;
 use crate::nginx::{Mode, Nginx, Parts};
@@ -19,6 +19,8 @@ use std::time::Duration;
 const SIZES: [(usize, u64); 4] = [(10, 1_600), (100, 16_000), (1_000, 160_000), (10_000, 1_600_000)];
 /// About what comes of the sizes, requests a second.
 const RATE: f64 = 6_000.0;
+/// Calls that send and receive datagrams; nginx itself makes none of them for this location.
+const DATAGRAMS: [&str; 3] = ["sendto", "sendmmsg", "recvmmsg"];
 /// Requests that are counted, at the least.
 const COUNTED: u64 = 2000;
 
@@ -56,8 +58,9 @@ pub struct Size {
     pub memory_kib: Samples,
     /// User instructions that the module adds to a request.
     pub instructions: Option<f64>,
-    /// System calls that it adds.
-    pub system_calls: Option<f64>,
+    /// System calls that it adds, by name.
+    #[serde(default)]
+    pub calls: Calls,
 }
 
 /// The whole run.
@@ -70,7 +73,7 @@ pub fn measure(arguments: &Scale) -> Result<(), Error> {
     for (in_flight, delay_us) in SIZES {
         let mut size = Size { in_flight, delay_ms: delay_us as f64 / 1000.0, ..Size::default() };
         if let Some(counted) = earlier.iter().find(|counted| counted.in_flight == in_flight) {
-            (size.instructions, size.system_calls) = (counted.instructions, counted.system_calls);
+            (size.instructions, size.calls) = (counted.instructions, counted.calls.clone());
         }
         let runs = if arguments.counts_only { 0 } else { arguments.runs };
         for run in 1..=runs {
@@ -136,26 +139,32 @@ fn count(size: &mut Size, module: &Parts) -> Result<(), Error> {
     // of nginx's loop.
     let (bare, open) = (Parts::default(), Load { rate: Some(load.pace), ..load });
     size.instructions = Some(counts::instructions(module, load)? - counts::instructions(&bare, open)?);
-    size.system_calls = Some(counts::system_calls(module, load)? - counts::system_calls(&bare, open)?);
+    size.calls = counts::calls(module, load)?;
+    for (name, calls) in counts::calls(&bare, open)? {
+        *size.calls.entry(name).or_default() -= calls;
+    }
     Ok(())
 }
 
 fn table(results: &Results) -> String {
     let mut out = String::from(
-        "| in flight | answers after ms | requests/s | instructions added | system calls added | worker CPU s per 10,000 \
-         requests | the same bare | KiB added |\n|---|---|---|---|---|---|---|---|\n",
+        "| in flight | answers after ms | requests/s | instructions added | datagram calls added | waits added | other calls \
+         added | worker CPU s per 10,000 requests | the same bare | KiB added |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for size in &results.sizes {
-        let counted = |value: Option<f64>, digits: usize| {
-            value.map_or("–".into(), |value| format!("{value:.digits$}"))
-        };
+        let instructions = size.instructions.map_or("–".into(), |count| format!("{count:.0}"));
+        let of = |names: &[&str]| names.iter().filter_map(|name| size.calls.get(*name)).sum::<f64>();
+        let (datagrams, waits) = (of(&DATAGRAMS), of(&["epoll_wait"]));
+        let others = size.calls.values().sum::<f64>() - datagrams - waits;
         out += &format!(
-            "| {} | {} | {:.0} | {} | {} | {:.3} | {:.3} | {:.0} |\n",
+            "| {} | {} | {:.0} | {} | {:.2} | {:.2} | {:.2} | {:.3} | {:.3} | {:.0} |\n",
             size.in_flight,
             size.delay_ms,
             size.rate.median(),
-            counted(size.instructions, 0),
-            counted(size.system_calls, 2),
+            instructions,
+            datagrams,
+            waits,
+            others,
             size.cpu.median(),
             size.bare_cpu.median(),
             size.memory_kib.median(),
