@@ -69,7 +69,7 @@ fn measure() -> Result<Figures, Error> {
     let core = counts::program(&core_program()?, ADMISSIONS)?;
     let servers = Servers::start()?;
     let module = conditions::module(&servers.one, &servers.aes, conditions::SINGLE_ROUND)?;
-    let load = Load::new(1, REQUESTS);
+    let load = Load::closed(1, REQUESTS);
     let nginx = counts::instructions(&module, load)? - counts::instructions(&bare().parts, load)?;
     Ok(Figures { core: core.round() as u64, nginx: nginx.round() as u64 })
 }

@@ -14,29 +14,26 @@ use tempfile::TempDir;
 /// A counting tool makes nginx slower; clocks that run as much slower let it keep up with its deadlines.
 pub const SLOWED: u32 = 8;
 
-/// A number of connections in closed loops, and how often they ask.
+/// A number of connections, and how often they ask.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Connections.
-    pub in_flight: usize,
+    pub connections: usize,
     /// Requests in all that are in both runs, and in the longer one only.
     pub requests: (u64, u64),
     /// How many times slower nginx's clocks run.
     pub slowed: u32,
-    /// Closed loops that begin each second.
-    pub pace: f64,
-    /// Requests a second of an open loop, in place of closed ones.
+    /// Requests a second of an open loop; `None`: closed loops.
     pub rate: Option<f64>,
 }
 
 impl Load {
-    /// A load without delay. With many in flight a worker that a tool slows down would miss its deadlines.
-    pub fn new(in_flight: usize, requests: u64) -> Load {
+    /// Closed loops. With many in flight a worker that a tool slows down would miss its deadlines.
+    pub fn closed(connections: usize, requests: u64) -> Load {
         Load {
-            in_flight,
+            connections,
             requests: (requests / 4, requests),
-            slowed: if in_flight > 1 { SLOWED } else { 1 },
-            pace: f64::INFINITY,
+            slowed: if connections > 1 { SLOWED } else { 1 },
             rate: None,
         }
     }
@@ -78,7 +75,7 @@ pub fn calls(parts: &Parts, load: Load) -> Result<Calls, Error> {
 
 /// One run under callgrind, whose file stays: for `callgrind_annotate`.
 pub fn profile(parts: &Parts, requests: u64, out: &Path) -> Result<(), Error> {
-    let folder = run(parts, Mode::Callgrind, Load::new(1, requests), requests)?;
+    let folder = run(parts, Mode::Callgrind, Load::closed(1, requests), requests)?;
     fs::copy(folder.path().join("callgrind"), out)?;
     Ok(())
 }
@@ -87,10 +84,10 @@ pub fn profile(parts: &Parts, requests: u64, out: &Path) -> Result<(), Error> {
 fn run(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<TempDir, Error> {
     let nginx = Nginx::start_slowed(parts, mode, load.slowed)?;
     let seen = Client::warm_up(nginx.address)
-        .and_then(|()| Client::connect(nginx.address, load.in_flight))
+        .and_then(|()| Client::connect(nginx.address, load.connections))
         .and_then(|mut client| match load.rate {
             Some(rate) => client.offer_count(rate, requests),
-            None => client.paced(load.pace).ask(requests),
+            None => client.ask(requests),
         })
         .and_then(|seen| seen.sound("counting"));
     if let Err(error) = seen {

@@ -195,9 +195,9 @@ fn count(row: &mut Row, conditions: &[Condition]) -> Result<(), Error> {
         return Ok(());
     };
     let parts = &condition.parts;
-    row.add("instructions", counts::instructions(parts, Load::new(1, COUNTED))?);
-    row.add("system calls, 1 in flight", counts::system_calls(parts, Load::new(1, COUNTED))?);
-    row.add("system calls, 1000 in flight", counts::system_calls(parts, Load::new(MANY, COUNTED_MANY))?);
+    row.add("instructions", counts::instructions(parts, Load::closed(1, COUNTED))?);
+    row.add("system calls, 1 in flight", counts::system_calls(parts, Load::closed(1, COUNTED))?);
+    row.add("system calls, 1000 in flight", counts::system_calls(parts, Load::closed(MANY, COUNTED_MANY))?);
     Ok(())
 }
 
