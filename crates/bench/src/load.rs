@@ -6,6 +6,7 @@
 
 use crate::Error;
 use rustix::event::{Timespec, epoll};
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
@@ -161,7 +162,7 @@ impl Client {
         loop {
             let now = Instant::now();
             while let Some(asked) = run.next_due(now) {
-                let Some(place) = run.idle.pop() else { break };
+                let Some(place) = run.idle.pop_front() else { break };
                 run.sent += 1;
                 run.send(&mut self.connections[place], asked);
             }
@@ -176,7 +177,7 @@ impl Client {
             for event in events {
                 let place = event.data.u64() as usize;
                 if run.receive(&mut self.connections[place]) {
-                    run.idle.push(place);
+                    run.idle.push_back(place);
                     last = Instant::now();
                 }
             }
@@ -193,7 +194,8 @@ struct Run {
     /// How many closed loops there are, and how many of them begin each second.
     loops: u64,
     pace: f64,
-    idle: Vec<usize>,
+    /// Connections without a request, the longest idle first: an open loop uses all of them in turn.
+    idle: VecDeque<usize>,
     seen: Seen,
 }
 

@@ -10,7 +10,8 @@ use crate::surroundings::Servers;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const WAITING: usize = 2000;
+/// Requests that wait at a time.
+pub const WAITING: usize = 2000;
 /// Memory that has not changed for this long is at rest.
 const REST: Duration = Duration::from_millis(200);
 /// Within the longest horizon, so that all of them still wait.

@@ -3,11 +3,13 @@
 
 use crate::Error;
 use crate::answerer::{Answerer, Answerers};
+use crate::memory;
 use crate::nginx::{Mode, Nginx, Parts, free_port};
 use crate::process::{self, await_some, require};
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
 use ratelimitly_devserver::{Command as DevCommand, Config, DevServer, Member};
 use rustix::process::Signal;
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -124,11 +126,17 @@ async fn zone(name: &'static str, key: &ApiKey, answerers: &[Answerer]) -> Resul
     Ok(Zone { name, dns: server.dns_addr(), _server: server })
 }
 
-/// Accepts every connection and keeps it, for as long as the process lasts.
+/// Accepts every connection and says nothing. Keeps as many as one measurement opens; those of earlier ones are closed.
 fn start_silent() -> Result<u16, Error> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
-    thread::spawn(move || listener.incoming().collect::<Vec<_>>());
+    thread::spawn(move || {
+        let mut kept = VecDeque::new();
+        for connection in listener.incoming() {
+            kept.push_back(connection);
+            kept.drain(..kept.len().saturating_sub(memory::WAITING));
+        }
+    });
     Ok(port)
 }
 
