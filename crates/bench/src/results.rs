@@ -7,6 +7,7 @@ use crate::conditions::{self, AUTH, BARE, Condition, LUA, ONE, THREE};
 use crate::counts::Load;
 use crate::machine::Machine;
 use crate::surroundings::{Peers, Servers};
+use crate::timing::Peak;
 use crate::{Error, counts, memory, timing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -210,8 +211,11 @@ fn time(
     results.round_trip_ms.0.push(timing::round_trip(servers, None, duration)?);
     results.send_one_us.0.push(timing::send_cost(servers, 1)?);
     results.send_three_us.0.push(timing::send_cost(servers, 3)?);
-    for (row, condition) in each(results, conditions) {
-        time_one(row, servers, condition, duration)?;
+    let peaks = timing::peaks(conditions.iter().map(|condition| &condition.parts), duration)?;
+    for (condition, peak) in conditions.iter().zip(peaks) {
+        if let Some(row) = results.rows.iter_mut().find(|row| row.letter == condition.letter) {
+            time_one(row, servers, condition, peak, duration)?;
+        }
     }
     loads(results, servers, conditions, duration.div_f64(2.0))
 }
@@ -220,9 +224,9 @@ fn time_one(
     row: &mut Row,
     servers: &Servers,
     condition: &Condition,
+    peak: Peak,
     duration: Duration,
 ) -> Result<(), Error> {
-    let peak = timing::peak(&condition.parts, duration)?;
     row.add("requests a second", peak.rate);
     row.add("user seconds", peak.user);
     row.add("system seconds", peak.system);

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const BUSY: usize = 64;
 /// Connections of an open loop: more than are ever in use, unless the rate is out of reach.
 const OPEN: usize = 256;
+/// How long one condition has its turn at its peak.
+const SLICE: Duration = Duration::from_millis(100);
 /// Requests before anything counts.
 const WARM: u64 = 2000;
 /// Sends of which the mean is taken.
@@ -56,15 +58,51 @@ fn warm(parts: &Parts) -> Result<Nginx, Error> {
     Ok(nginx)
 }
 
-/// Finds the peak rate and what it costs.
-pub fn peak(parts: &Parts, duration: Duration) -> Result<Peak, Error> {
-    let nginx = warm(parts)?;
-    let mut client = Client::connect(nginx.address, BUSY)?;
-    let before = Cpu::of(nginx.worker)?;
-    let seen = client.ask_for(duration)?.sound("the peak")?;
-    let used = Cpu::of(nginx.worker)?.since(before);
-    let per_10_000 = 10_000.0 / seen.good as f64;
-    Ok(Peak { rate: seen.rate(), user: used.user * per_10_000, system: used.system * per_10_000 })
+/// A worker under the load of its peak, slice by slice.
+struct Racer {
+    nginx: Nginx,
+    client: Client,
+    before: Cpu,
+    good: u64,
+    seconds: f64,
+}
+
+impl Racer {
+    fn ready(parts: &Parts) -> Result<Racer, Error> {
+        let nginx = warm(parts)?;
+        let client = Client::connect(nginx.address, BUSY)?;
+        Ok(Racer { before: Cpu::of(nginx.worker)?, nginx, client, good: 0, seconds: 0.0 })
+    }
+
+    fn run_slice(&mut self) -> Result<(), Error> {
+        let seen = self.client.ask_for(SLICE)?.sound("the peak")?;
+        self.good += seen.good;
+        self.seconds += seen.seconds;
+        Ok(())
+    }
+
+    fn peak(&self) -> Result<Peak, Error> {
+        let used = Cpu::of(self.nginx.worker)?.since(self.before);
+        let per_10_000 = 10_000.0 / self.good as f64;
+        Ok(Peak {
+            rate: self.good as f64 / self.seconds,
+            user: used.user * per_10_000,
+            system: used.system * per_10_000,
+        })
+    }
+}
+
+/// Finds the peak rate of each and what it costs. They take turns in short slices, because a processor's speed may change
+/// within seconds; a worker whose turn it is not sleeps.
+pub fn peaks<'a>(
+    conditions: impl Iterator<Item = &'a Parts>,
+    duration: Duration,
+) -> Result<Vec<Peak>, Error> {
+    let mut racers = conditions.map(Racer::ready).collect::<Result<Vec<_>, _>>()?;
+    for _ in 0..duration.div_duration_f64(SLICE).ceil() as usize {
+        racers.iter_mut().try_for_each(Racer::run_slice)?;
+    }
+    racers.iter().map(Racer::peak).collect()
 }
 
 /// Measures latency at a rate.
