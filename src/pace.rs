@@ -16,12 +16,14 @@ pub struct Paced {
 #[derive(Debug)]
 pub struct PacedBy<K>(Vec<(K, Paced)>);
 
-impl<K: PartialEq> PacedBy<K> {
+impl<K> PacedBy<K> {
     /// No kind yet.
     pub const fn new() -> PacedBy<K> {
         PacedBy(Vec::new())
     }
+}
 
+impl<K: PartialEq> PacedBy<K> {
     /// Notes an occurrence of a kind; `Some`: log it.
     pub fn occurred(&mut self, kind: K, now: Millis) -> Option<Due> {
         if let Some((_, paced)) = self.0.iter_mut().find(|(known, _)| *known == kind) {
@@ -36,7 +38,7 @@ impl<K: PartialEq> PacedBy<K> {
 
 impl<K> Default for PacedBy<K> {
     fn default() -> PacedBy<K> {
-        PacedBy(Vec::new())
+        PacedBy::new()
     }
 }
 

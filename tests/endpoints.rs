@@ -81,6 +81,11 @@ async fn o19_an_address_that_the_kernel_refuses_is_a_failure_to_send() {
     cannot_be_sent_to((Ipv4Addr::new(192, 0, 2, 1), 9).into()).await;
 }
 
+/// As part of a pattern: an IPv6 address is in brackets.
+fn escaped(address: SocketAddr) -> String {
+    address.to_string().replace('[', r"\[").replace(']', r"\]")
+}
+
 async fn cannot_be_sent_to(address: SocketAddr) {
     for (fail, expected) in POLICIES {
         let dev = single_at(address).await;
@@ -89,7 +94,11 @@ async fn cannot_be_sent_to(address: SocketAddr) {
         assert_eq!(status(&nginx).await, expected, "fail {fail}");
 
         nginx.await_log_line("admission failure=send").await;
-        nginx.await_log_line(r"\[warn\].*sending to a server's address failed").await;
+        let named = format!(
+            r"\[warn\].*sending to a server's address failed: {}: .+; \d+ sends so far",
+            escaped(address)
+        );
+        nginx.await_log_line(&named).await;
         assert!(nginx.await_access_log(1).await[0].starts_with(&format!("{expected} - ")));
         assert!(dev.requests().is_empty());
         nginx.finish().await;

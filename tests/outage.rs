@@ -251,6 +251,27 @@ async fn servers_that_are_gone_are_a_timeout_and_no_transport_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn servers_that_do_not_answer_are_warned_of_once() {
+    for fail in ["open", "close"] {
+        let dev = Dev::single().await;
+        let builder = Nginx::builder(CONFIGURATION).dev(&dev).set("fail", fail).set("unit", "20ms");
+        let nginx = builder.log_level("info").start().await;
+        nginx.admits().await;
+        dev.fault(Fault::Silent).await;
+
+        for _ in 0..3 {
+            status(&nginx).await;
+        }
+
+        let warning = r"\[warn\].*no valid answer from any of 1 servers within \d+ ms";
+        nginx.await_log_line(warning).await;
+        nginx.await_access_log(3).await;
+        assert_eq!(nginx.log_lines(warning).len(), 1, "fail {fail}");
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_error_log_does_not_grow_with_the_requests_of_an_outage() {
     let dev = Dev::single().await;
     let nginx = Nginx::builder(CONFIGURATION)

@@ -277,6 +277,7 @@ async fn v16_window_above_the_quota_of_the_key() {
             assert_eq!(response.status, status, "fail {fail}, rate {rate}");
             assert_eq!(dev.dns_counts().udp + dev.dns_counts().tcp, 0, "DNS was asked");
             let line = nginx.await_log_line(r"\[warn\].* ratelimitly: ").await;
+            assert!(line.contains("zone \"long\""), "the zone is named: {line}");
             assert!(line.contains("120000") && line.contains("65536"), "both windows are named: {line}");
             let logged = nginx.await_access_log(1).await;
             assert_eq!(logged, [format!("{status} - \"GET / HTTP/1.1\"")]);

@@ -47,7 +47,8 @@ pub struct Records {
 }
 
 impl Nameservers {
-    /// Nameservers at these addresses; `first` is the place of the one to ask first. `limit` bounds each single query; the caller bounds them all.
+    /// Nameservers at these addresses; `first` is the place of the one to ask first. `limit` bounds each single query; the
+    /// caller bounds them all.
     pub fn new(
         servers: &[SocketAddr],
         first: Rc<Cell<usize>>,

@@ -48,6 +48,7 @@ async fn g09_a_client_that_left_before_the_verdict_is_not_reported() {
     nginx.finish().await;
     assert_eq!(dev.reports().len(), 1);
 }
+
 const PANICKING: &str = r#"
     http {
         ratelimitly_auth_key {key};

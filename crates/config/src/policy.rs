@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn custom_takes_zero_replays_and_zero_final_wait() {
-        let text = "custom completion_delivery=on final_wait_units=0 replays=0 replay_gap=fixed:1 unit=5ms";
+        let text = "custom completion_delivery=ON final_wait_units=0 replays=0 replay_gap=fixed:1 unit=5ms";
         assert_eq!(policy(text).unwrap().horizon_ms(), 5);
     }
 
