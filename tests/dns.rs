@@ -230,3 +230,30 @@ async fn a_failed_discovery_is_repeated_at_most_once_a_second() {
     assert_eq!(lines.len(), 1, "a row of failures is logged once a minute: {lines:#?}");
     nginx.finish().await;
 }
+
+/// How many datagrams have come so far; takes them off.
+fn questions(nameserver: &UdpSocket) -> usize {
+    nameserver.set_nonblocking(true).expect("a look without waiting");
+    std::iter::from_fn(|| nameserver.recv(&mut [0; 512]).ok()).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nameserver_that_answered_last_is_asked_first_the_next_time() {
+    let dev = Dev::single().await;
+    let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
+    let nameservers = format!("{} {}", silent.local_addr().expect("an address"), dev.dns_addr());
+    let nginx = start_with(&dev, "close", &nameservers).await;
+    recovers(&nginx).await;
+    assert!(questions(&silent) > 0, "it is the first one of the configuration");
+    let looked_up = dev.dns_counts().srv;
+
+    // The records live for a second; a request after that looks them up again.
+    eventually_some(RECOVERY, "the next discovery", async || {
+        status(&nginx).await;
+        (dev.dns_counts().srv > looked_up).then_some(())
+    })
+    .await;
+
+    assert_eq!(questions(&silent), 0, "the one that answered was asked first");
+    nginx.finish().await;
+}
