@@ -138,6 +138,11 @@ impl Nginx {
         if self.setup.single() { vec![self.master_pid()] } else { process::workers(self.master_pid()) }
     }
 
+    /// Every process that serves requests, those that only finish what they have included.
+    fn processes_at_work(&self) -> Vec<u32> {
+        if self.setup.single() { vec![self.master_pid()] } else { process::children(self.master_pid()) }
+    }
+
     /// The process id of the only worker.
     ///
     /// # Panics
@@ -203,17 +208,25 @@ impl Nginx {
         .await
     }
 
-    /// Waits until the access log has at least so many lines, and gives them all. nginx writes a line once a response
-    /// has been sent, so that a client can be faster than the log.
+    /// Waits until the access log has at least so many lines and what follows them in the log phase is done too, such as
+    /// a report; gives all lines. nginx writes a line once a response has been sent, so that a client can be faster
+    /// than the log.
     ///
     /// # Panics
     /// There are fewer in time.
     pub async fn await_access_log(&self, count: usize) -> Vec<String> {
         let what = format!("{count} lines of the access log");
-        eventually_some(LOG_PATIENCE, what, async || {
+        let lines = eventually_some(LOG_PATIENCE, what, async || {
             Some(self.access_log()).filter(|lines| lines.len() >= count)
         })
-        .await
+        .await;
+        let mut busy = self.processes_at_work();
+        eventually(LOG_PATIENCE, "the workers have nothing left to do", || {
+            busy.retain(|pid| process::is_running(*pid) && !process::is_waiting(*pid));
+            busy.is_empty()
+        })
+        .await;
+        lines
     }
 
     /// Announces that the error log will hold a line that matches, which may be one that otherwise fails the test.

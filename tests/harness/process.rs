@@ -35,6 +35,12 @@ pub fn is_running(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
+/// Whether the process sleeps, as nginx does only where it waits for events: what a turn of its loop had to do is done.
+pub fn is_waiting(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('S'))
+}
+
 /// The process's title, which nginx sets once a process is ready: `nginx: worker process`.
 pub fn title(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -65,7 +65,7 @@ async fn g11_reports_go_on_after_the_server_was_restarted() {
 
     dev.apply(Command::Down { servers: Servers::All }).await.expect("the server is down");
     let lost = http::get(nginx.port(), "/").await;
-    nginx.await_access_log(2).await;
+    nginx.await_access_log(2).await; // and its report has left
     dev.apply(Command::Up { servers: Servers::All }).await.expect("the server is up");
     let response = http::get(nginx.port(), "/").await;
 
