@@ -1,7 +1,7 @@
 //! The table of directives, and the functions that nginx calls for them: raw pointers become references, a
 //! [`Problem`] becomes a line of the error log, a panic an error.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use ngx::core::{NGX_CONF_ERROR, NGX_CONF_OK};
 use ngx::ffi::{
@@ -9,12 +9,16 @@ use ngx::ffi::{
     NGX_HTTP_SRV_CONF, ngx_command_t, ngx_conf_t, ngx_str_t, ngx_uint_t,
 };
 
+use ratelimitly_config::text::{Excerpt, holds_key};
+
 use crate::conf::problem::Problem;
 use crate::conf::{LocationConf, MainConf, define, rules, settings};
 use crate::module_index;
 use crate::nginx::border::guarded;
 use crate::nginx::conf::Conf;
 use crate::nginx::log::Level;
+
+const AUTH_KEY: &CStr = c"ratelimitly_auth_key";
 
 type Setter = unsafe extern "C" fn(*mut ngx_conf_t, *mut ngx_command_t, *mut c_void) -> *mut c_char;
 
@@ -28,16 +32,16 @@ const NULL: ngx_command_t = ngx_command_t {
 };
 
 /// A directive of the http block. Arguments are counted by the setter, whose message shows the accepted form.
-const fn http(name: &'static std::ffi::CStr, set: Setter) -> ngx_command_t {
+const fn http(name: &'static CStr, set: Setter) -> ngx_command_t {
     command(name, NGX_HTTP_MAIN_CONF, NGX_HTTP_MAIN_CONF_OFFSET, set)
 }
 
 /// A directive of servers and locations.
-const fn place(name: &'static std::ffi::CStr, set: Setter) -> ngx_command_t {
+const fn place(name: &'static CStr, set: Setter) -> ngx_command_t {
     command(name, NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET, set)
 }
 
-const fn command(name: &'static std::ffi::CStr, contexts: u32, conf: usize, set: Setter) -> ngx_command_t {
+const fn command(name: &'static CStr, contexts: u32, conf: usize, set: Setter) -> ngx_command_t {
     ngx_command_t {
         name: ngx_str_t { len: name.count_bytes(), data: name.as_ptr().cast::<u8>().cast_mut() },
         type_: (contexts | NGX_CONF_ANY) as ngx_uint_t,
@@ -86,11 +90,30 @@ macro_rules! place_setter {
 
 /// Runs a handler and tells nginx, and the error log, what came of it.
 fn answer(cf: &Conf, handler: impl FnOnce() -> Result<(), Problem>) -> *mut c_char {
-    guarded("a directive", NGX_CONF_ERROR, || {
-        let Err(problem) = handler() else { return NGX_CONF_OK };
-        cf.log(Level::Emerg, &String::from_utf8_lossy(cf.directive()), problem);
-        NGX_CONF_ERROR
+    guarded("a directive", NGX_CONF_ERROR, || match handler() {
+        Ok(()) => {
+            warn_of_keys(cf);
+            NGX_CONF_OK
+        }
+        Err(problem) => {
+            cf.log(Level::Emerg, &cf.directive(), problem);
+            NGX_CONF_ERROR
+        }
     })
+}
+
+/// A key that was put where any text goes: it would reach the servers as a label, and messages as a name.
+fn warn_of_keys(cf: &Conf) {
+    if cf.directive() == AUTH_KEY.to_string_lossy() {
+        return;
+    }
+    for argument in cf.arguments().into_iter().filter(|argument| holds_key(argument)) {
+        let argument = Excerpt::new(argument);
+        cf.warn(format_args!(
+            "\"{argument}\" holds an API key, which is taken for plain text here; expected other text, the key belongs \
+             to \"ratelimitly_auth_key\""
+        ));
+    }
 }
 
 http_setter!(set_auth_key, settings::auth_key);
@@ -114,7 +137,7 @@ const COUNT: usize = 16 + cfg!(feature = "fault-injection") as usize;
 
 /// Every directive, ended by an empty entry. nginx reads the table, nobody writes it.
 pub static mut COMMANDS: [ngx_command_t; COUNT] = [
-    http(c"ratelimitly_auth_key", set_auth_key),
+    http(AUTH_KEY, set_auth_key),
     http(c"ratelimitly_dns_srv", set_dns_srv),
     http(c"ratelimitly_dns_resolver", set_dns_resolver),
     http(c"ratelimitly_resolver", set_dns_resolver),

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
+use ratelimitly_config::arguments::{self, ArgumentError, refuse_quoted, refuse_quotes, split};
 use ratelimitly_config::duration;
 use ratelimitly_config::name;
 use ratelimitly_config::number::parse_u32;
 use ratelimitly_config::rate::Rate;
-use ratelimitly_config::text::{Excerpt, refuse_inner_quotes, split_argument};
+use ratelimitly_config::text::Excerpt;
 use ratelimitly_core::id::TrackerSettings;
 
 use crate::conf::MainConf;
@@ -30,16 +31,9 @@ pub fn zone(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let arguments = cf.arguments();
     let (name, rest) = split_name(&arguments, ZONE)?;
     main.zones.refuse_taken(name)?;
-    let (mut bucket, mut rate) = (None, None);
-    for argument in rest {
-        match split_argument(argument) {
-            Some((b"bucket", value)) => set_once(&mut bucket, "bucket", ZONE, unquoted("bucket", value)?)?,
-            Some((b"rate", value)) => set_once(&mut rate, "rate", ZONE, value)?,
-            _ => return Err(unknown(argument, ZONE)),
-        }
-    }
-    let bucket = named_template(cf, "bucket", required(bucket, "bucket", ZONE)?)?;
-    let rate = Parsed::compile(cf, required(rate, "rate", ZONE)?, |text| {
+    let [bucket, rate] = named(rest, ["bucket", "rate"], ZONE)?;
+    let bucket = identity(cf, "bucket", required(bucket, "bucket", ZONE)?)?;
+    let rate = judged(cf, "rate", required(rate, "rate", ZONE)?, |text| {
         Rate::parse(text).map_err(|error| Problem::Rate { text: Excerpt::new(text), error })
     })?;
     main.zones.insert(name, Zone::new(name, bucket, rate));
@@ -54,33 +48,19 @@ pub fn tracker(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
         return Err(Problem::Reserved);
     }
     main.trackers.refuse_taken(name)?;
-    let (mut service, mut ttl, mut samples, mut minimum) = (None, None, None, None);
-    for argument in rest {
-        match split_argument(argument) {
-            Some((b"service", value)) => {
-                set_once(&mut service, "service", TRACKER, unquoted("service", value)?)?;
-            }
-            Some((b"ttl", value)) => set_once(&mut ttl, "ttl", TRACKER, milliseconds("ttl", value)?)?,
-            Some((b"max_samples", value)) => {
-                set_once(&mut samples, "max_samples", TRACKER, number("max_samples", value)?)?;
-            }
-            Some((b"min_sample_threshold", value)) => {
-                let threshold = number("min_sample_threshold", value)?;
-                set_once(&mut minimum, "min_sample_threshold", TRACKER, threshold)?;
-            }
-            Some((b"buffer_size", _)) => return Err(Problem::BufferSize),
-            _ => return Err(unknown(argument, TRACKER)),
-        }
+    if rest.iter().any(|argument| argument.starts_with(b"buffer_size=")) {
+        return Err(Problem::BufferSize);
     }
-    if samples == Some(0) {
-        return Err(Problem::NoSamples);
-    }
+    let names = ["service", "ttl", "max_samples", "min_sample_threshold"];
+    let [service, ttl, samples, minimum] = named(rest, names, TRACKER)?;
+    refuse_quotes(rest)?;
     let settings = TrackerSettings {
-        ttl_ms: ttl.unwrap_or(TTL_MS),
-        max_samples: samples.unwrap_or(MAX_SAMPLES),
-        min_sample_threshold: minimum.unwrap_or(MIN_SAMPLE_THRESHOLD),
+        ttl_ms: ttl.map_or(Ok(TTL_MS), |text| milliseconds("ttl", text))?,
+        max_samples: samples.map_or(Ok(MAX_SAMPLES), max_samples)?,
+        min_sample_threshold: minimum
+            .map_or(Ok(MIN_SAMPLE_THRESHOLD), |text| number("min_sample_threshold", text))?,
     };
-    let service = named_template(cf, "service", required(service, "service", TRACKER)?)?;
+    let service = identity(cf, "service", required(service, "service", TRACKER)?)?;
     main.trackers.insert(name, Tracker::new(name, service, settings));
     Ok(())
 }
@@ -90,17 +70,10 @@ pub fn guard(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let arguments = cf.arguments();
     let (name, rest) = split_name(&arguments, GUARD)?;
     main.guards.refuse_taken(name)?;
-    let (mut tracker, mut threshold) = (None, None);
-    for argument in rest {
-        match split_argument(argument) {
-            Some((b"tracker", value)) => set_once(&mut tracker, "tracker", GUARD, value)?,
-            Some((b"threshold", value)) => set_once(&mut threshold, "threshold", GUARD, value)?,
-            _ => return Err(unknown(argument, GUARD)),
-        }
-    }
-    let tracker = Rc::clone(main.trackers.find(required(tracker, "tracker", GUARD)?)?);
+    let [tracker, threshold] = named(rest, ["tracker", "threshold"], GUARD)?;
+    let tracker = Rc::clone(main.trackers.refer(required(tracker, "tracker", GUARD)?)?);
     let threshold = required(threshold, "threshold", GUARD)?;
-    let threshold = Parsed::compile(cf, threshold, |text| milliseconds("threshold", text))?;
+    let threshold = judged(cf, "threshold", threshold, |text| milliseconds("threshold", text))?;
     main.guards.insert(name, Guard::new(name, tracker, threshold));
     Ok(())
 }
@@ -111,10 +84,10 @@ pub fn group(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let (name, rest) = split_name(&arguments, GROUP)?;
     main.groups.refuse_taken(name)?;
     if rest.is_empty() {
-        return Err(Problem::Missing { argument: "zone", usage: GROUP });
+        return Err(Problem::Arguments { error: ArgumentError::Missing("zone"), usage: GROUP });
     }
-    let zones = rest.iter().map(|argument| match split_argument(argument) {
-        Some((b"zone", zone)) => main.zones.find(zone).cloned(),
+    let zones = rest.iter().map(|argument| match split(argument) {
+        Some((b"zone", zone)) => main.zones.refer(zone).cloned(),
         _ => Err(unknown(argument, GROUP)),
     });
     let zones = zones.collect::<Result<_, _>>()?;
@@ -132,24 +105,20 @@ fn split_name<'a, 'b>(
     Ok((name, rest))
 }
 
-pub(super) fn set_once<T>(
-    slot: &mut Option<T>,
-    argument: &'static str,
+fn named<'a, const N: usize>(
+    arguments: &[&'a [u8]],
+    names: [&'static str; N],
     usage: &'static str,
-    value: T,
-) -> Result<(), Problem> {
-    match slot.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(Problem::Repeated { argument, usage }),
-    }
+) -> Result<[Option<&'a [u8]>; N], Problem> {
+    arguments::named(arguments, names).map_err(|error| Problem::Arguments { error, usage })
 }
 
-fn required<T>(value: Option<T>, argument: &'static str, usage: &'static str) -> Result<T, Problem> {
-    value.ok_or(Problem::Missing { argument, usage })
+fn required<T>(value: Option<T>, name: &'static str, usage: &'static str) -> Result<T, Problem> {
+    arguments::required(value, name).map_err(|error| Problem::Arguments { error, usage })
 }
 
 pub(super) fn unknown(argument: &[u8], usage: &'static str) -> Problem {
-    Problem::Unknown { argument: Excerpt::new(argument), usage }
+    Problem::Arguments { error: ArgumentError::Unknown(Excerpt::new(argument)), usage }
 }
 
 fn milliseconds(argument: &'static str, value: &[u8]) -> Result<u32, Problem> {
@@ -162,14 +131,34 @@ fn number(argument: &'static str, value: &[u8]) -> Result<u32, Problem> {
     parse_u32(value).map_err(|error| Problem::Number { argument, text, error })
 }
 
-/// Checked before any other argument: nginx has cut a value with spaces into several.
-fn unquoted<'a>(argument: &'static str, value: &'a [u8]) -> Result<&'a [u8], Problem> {
-    refuse_inner_quotes(argument, value)?;
-    Ok(value)
+fn max_samples(value: &[u8]) -> Result<u32, Problem> {
+    match number("max_samples", value)? {
+        0 => Err(Problem::NoSamples),
+        samples => Ok(samples),
+    }
+}
+
+/// A rate or a threshold. One with variables is judged for each request, so that quotes are only warned of.
+fn judged<T: Copy>(
+    cf: &Conf,
+    argument: &'static str,
+    text: &[u8],
+    parse: impl FnOnce(&[u8]) -> Result<T, Problem>,
+) -> Result<Parsed<T>, Problem> {
+    let quotes = refuse_quoted(argument.as_bytes(), text);
+    let parsed = Parsed::compile(cf, text, |text| {
+        quotes?;
+        parse(text)
+    })?;
+    if let (Parsed::Rendered(_), Err(quotes)) = (&parsed, quotes) {
+        cf.warn(quotes);
+    }
+    Ok(parsed)
 }
 
 /// A bucket or a service; its static text is checked here, a rendered one for each request.
-fn named_template(cf: &Conf, argument: &'static str, text: &[u8]) -> Result<Template, Problem> {
+fn identity(cf: &Conf, argument: &'static str, text: &[u8]) -> Result<Template, Problem> {
+    refuse_quoted(argument.as_bytes(), text)?;
     if text.is_empty() {
         return Err(Problem::Empty { argument, max: NAME_MAX });
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use ratelimitly_config::arguments::refuse_quoted;
 use ratelimitly_config::rate::Rate;
 use ratelimitly_config::text::Excerpt;
 use ratelimitly_core::id::{BucketId, TrackerId, TrackerSettings};
@@ -125,15 +126,25 @@ impl<T> Definitions<T> {
         self.by_name.insert(name.into(), Rc::new(definition));
     }
 
-    /// The definition that a reference means; it must stand above.
+    /// The definition of this name, if there is one above.
+    pub fn find(&self, name: &[u8]) -> Option<&Rc<T>> {
+        self.by_name.get(name)
+    }
+
+    /// The definition that the value of an argument such as `zone=` means; it must stand above.
     ///
     /// # Errors
-    /// [`Problem::EmptyReference`] and [`Problem::Undefined`].
-    pub fn find(&self, name: &[u8]) -> Result<&Rc<T>, Problem> {
-        if name.is_empty() {
-            return Err(Problem::EmptyReference { kind: self.kind });
+    /// [`Problem::EmptyReference`], [`Problem::Undefined`], and [`Problem::Quote`] for a name that is unknown with its
+    /// quotes.
+    pub fn refer(&self, value: &[u8]) -> Result<&Rc<T>, Problem> {
+        let kind = self.kind;
+        match self.find(value) {
+            Some(definition) => Ok(definition),
+            None if value.is_empty() => Err(Problem::EmptyReference { kind }),
+            None => {
+                refuse_quoted(kind.word().as_bytes(), value)?;
+                Err(Problem::Undefined { kind, name: Excerpt::new(value) })
+            }
         }
-        let undefined = || Problem::Undefined { kind: self.kind, name: Excerpt::new(name) };
-        self.by_name.get(name).ok_or_else(undefined)
     }
 }

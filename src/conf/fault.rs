@@ -57,8 +57,9 @@ mod set {
 mod set {
     use std::cell::Cell;
 
+    use ratelimitly_config::arguments::split;
     use ratelimitly_config::number::parse_u32;
-    use ratelimitly_config::text::{Excerpt, split_argument};
+    use ratelimitly_config::text::Excerpt;
 
     use super::Fault;
     use crate::conf::problem::Problem;
@@ -117,7 +118,7 @@ mod set {
             }
             for argument in arguments {
                 let unknown = || Problem::Fault { argument: Excerpt::new(argument), usage: USAGE };
-                let (name, count) = match split_argument(argument) {
+                let (name, count) = match split(argument) {
                     Some((name, count)) => (name, parse_u32(count).map_err(|_| unknown())?),
                     None => (*argument, ALWAYS),
                 };

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use ratelimitly_config::dns_name;
 use ratelimitly_config::resolv_conf::ResolvConf;
+use ratelimitly_config::text::{Count, Excerpt};
 use ratelimitly_core::key::ApiKey;
 use ratelimitly_core::wire::{MAX_DATAGRAM, rate_request_size};
 
@@ -80,7 +81,7 @@ fn warn_of_windows(cf: &Conf, key: &ApiKey, in_effect: &InEffect) {
         let Some(window_ms) = zone.rate.fixed().map(|rate| rate.window_ms).filter(|&ms| ms > quota_ms) else {
             continue;
         };
-        let name = zone.name.escape_ascii();
+        let name = Excerpt::new(&zone.name);
         cf.log(
             Level::Warn,
             "ratelimitly_zone",
@@ -102,10 +103,12 @@ fn warn_of_size(cf: &Conf, key: &ApiKey, admission: &Admission, label_len: usize
         Level::Warn,
         "ratelimitly",
         format_args!(
-            "the rules from {} on are too many for one request: {resources} zones, {guards} guards and a label of \
-             {label_len} bytes need {size} bytes, at most {MAX_DATAGRAM} are allowed; such a request follows \
-             \"ratelimitly_fail\"",
-            admission.place
+            "the rules from {} on are too many for one request: {}, {} and a label of {} need {size} bytes, at most \
+             {MAX_DATAGRAM} are allowed; such a request follows \"ratelimitly_fail\"",
+            admission.place,
+            Count(resources, "zone"),
+            Count(guards, "guard"),
+            Count(label_len, "byte"),
         ),
     );
 }

@@ -4,17 +4,20 @@
 use std::fmt;
 
 use ratelimitly_config::address::AddressError;
+use ratelimitly_config::arguments::{ArgumentError, QuoteError};
 use ratelimitly_config::dns_name::DnsNameError;
 use ratelimitly_config::duration::DurationError;
 use ratelimitly_config::name::NameError;
 use ratelimitly_config::number::NumberError;
 use ratelimitly_config::policy::PolicyTextError;
 use ratelimitly_config::rate::RateError;
-use ratelimitly_config::text::{Excerpt, QuoteError};
+use ratelimitly_config::text::Excerpt;
 use ratelimitly_core::key::KeyError;
 
 use crate::nginx::complex_value::CompileError;
 use crate::nginx::conf::NoMemory;
+
+const KEY_FORM: &str = "expected an API key: rl-aes1... or rl-cookie1...";
 
 /// The four kinds of named definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +32,21 @@ pub enum Kind {
     Group,
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Kind {
+    /// The kind in messages, and the name of arguments that refer to one.
+    pub fn word(self) -> &'static str {
+        match self {
             Kind::Zone => "zone",
             Kind::Tracker => "tracker",
             Kind::Guard => "guard",
             Kind::Group => "group",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
     }
 }
 
@@ -74,27 +84,11 @@ pub enum Problem {
     /// A tracker called `off`.
     #[error("the name \"off\" is reserved for \"ratelimitly_report off\", expected another name")]
     Reserved,
-    /// An argument that the directive does not have.
-    #[error("unknown argument \"{argument}\", expected {usage}")]
-    Unknown {
-        /// The argument.
-        argument: Excerpt,
-        /// The accepted form.
-        usage: &'static str,
-    },
-    /// An argument given twice.
-    #[error("duplicate argument \"{argument}=\", expected {usage}")]
-    Repeated {
-        /// The argument's name.
-        argument: &'static str,
-        /// The accepted form.
-        usage: &'static str,
-    },
-    /// A required argument is not there.
-    #[error("argument \"{argument}=\" is missing, expected {usage}")]
-    Missing {
-        /// The argument's name.
-        argument: &'static str,
+    /// Not the arguments that the directive has.
+    #[error("{error}, expected {usage}")]
+    Arguments {
+        /// What is wrong with them.
+        error: ArgumentError,
         /// The accepted form.
         usage: &'static str,
     },
@@ -109,6 +103,14 @@ pub enum Problem {
     Undefined {
         /// Kind of definition.
         kind: Kind,
+        /// The name.
+        name: Excerpt,
+    },
+    /// A report to nothing.
+    #[error(
+        "unknown tracker \"{name}\", expected a tracker that \"ratelimitly_tracker\" defines above, or \"off\""
+    )]
+    NoTracker {
         /// The name.
         name: Excerpt,
     },
@@ -182,11 +184,17 @@ pub enum Problem {
         usage: &'static str,
     },
     /// The key is none.
-    #[error("{0}; expected an API key: rl-aes1... or rl-cookie1...")]
+    #[error("{0}; {KEY_FORM}")]
     Key(#[from] KeyError),
     /// The key holds bytes that no key has.
-    #[error("invalid bech32: not ASCII; expected an API key: rl-aes1... or rl-cookie1...")]
+    #[error("invalid bech32: not ASCII; {KEY_FORM}")]
     KeyBytes,
+    /// No key at all.
+    #[error("the API key is empty; {KEY_FORM}")]
+    KeyEmpty,
+    /// A variable where the key should be.
+    #[error("the API key cannot come from a variable; {KEY_FORM}")]
+    KeyVariable,
     /// The name of the discovery domain.
     #[error(transparent)]
     DnsName(#[from] DnsNameError),

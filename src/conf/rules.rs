@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use ratelimitly_config::text::split_argument;
+use ratelimitly_config::arguments::split;
+use ratelimitly_config::name;
+use ratelimitly_config::text::Excerpt;
 use ratelimitly_core::wire::{Guard as GuardBlock, MAX_LABEL, Resource};
 
 use crate::conf::define::unknown;
@@ -78,10 +80,10 @@ pub fn rule(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Resu
         return Err(Problem::OneTarget { usage: RULE });
     }
     for argument in &arguments {
-        match split_argument(argument) {
-            Some((b"zone", name)) => location.rules.zones.push(Rc::clone(main.zones.find(name)?)),
-            Some((b"group", name)) => location.rules.zones.extend_from_slice(&main.groups.find(name)?.zones),
-            Some((b"guard", name)) => location.rules.add_guard(main.guards.find(name)?),
+        match split(argument) {
+            Some((b"zone", name)) => location.rules.zones.push(Rc::clone(main.zones.refer(name)?)),
+            Some((b"group", name)) => location.rules.zones.extend_from_slice(&main.groups.refer(name)?.zones),
+            Some((b"guard", name)) => location.rules.add_guard(main.guards.refer(name)?),
             _ => return Err(unknown(argument, RULE)),
         }
     }
@@ -101,9 +103,13 @@ pub fn label(cf: &Conf, _main: &mut MainConf, location: &mut LocationConf) -> Re
 
 /// `ratelimitly_report`.
 pub fn report(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Result<(), Problem> {
-    let report = match only(cf, REPORT)? {
+    let name = only(cf, REPORT)?;
+    let report = match name::parse(name).map_err(|error| Problem::Name { error, usage: REPORT })? {
         b"off" => Report::Off,
-        name => Report::To(Rc::clone(main.trackers.find(name)?)),
+        name => {
+            let unknown = || Problem::NoTracker { name: Excerpt::new(name) };
+            Report::To(main.trackers.find(name).cloned().ok_or_else(unknown)?)
+        }
     };
     set_once(&mut location.own_report, REPORT, report)
 }

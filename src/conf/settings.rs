@@ -22,15 +22,24 @@ const DEBUG: &str = "ratelimitly_debug on|off";
 
 /// `ratelimitly_auth_key`. No message shows the argument.
 pub fn auth_key(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    let argument = only(cf, KEY)?;
-    let text = std::str::from_utf8(argument).map_err(|_| Problem::KeyBytes)?;
-    set_once(&mut main.key, KEY, ApiKey::parse(text)?)
+    let key = match only(cf, KEY)? {
+        [] => return Err(Problem::KeyEmpty),
+        text if text.contains(&b'$') => return Err(Problem::KeyVariable),
+        text => ApiKey::parse(std::str::from_utf8(text).map_err(|_| Problem::KeyBytes)?)?,
+    };
+    set_once(&mut main.key, KEY, key)
 }
 
 /// `ratelimitly_dns_srv`.
 pub fn dns_srv(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    let name = dns_name::srv_name(only(cf, DNS_SRV)?)?;
-    set_once(&mut main.given.srv_name, DNS_SRV, name)
+    let name = only(cf, DNS_SRV)?;
+    set_once(&mut main.given.srv_name, DNS_SRV, dns_name::srv_name(name)?)?;
+    if let Ok(address) = address::parse_bind(name) {
+        cf.warn(format_args!(
+            "{address} is an address, expected the domain name that has the servers' SRV records"
+        ));
+    }
+    Ok(())
 }
 
 /// `ratelimitly_dns_resolver`, under both names.

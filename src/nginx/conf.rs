@@ -3,6 +3,7 @@
 //!
 //! A `&Conf` is made in the first lines of a callback and lasts no longer than that callback.
 
+use std::borrow::Cow;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fmt;
@@ -44,8 +45,8 @@ impl Conf {
     }
 
     /// The directive's name as it was written.
-    pub fn directive(&self) -> &[u8] {
-        self.words().first().map_or(b"", |word| bytes(word))
+    pub fn directive(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.words().first().map_or(b"", |word| bytes(word)))
     }
 
     /// The directive's arguments, without its name.
@@ -76,6 +77,11 @@ impl Conf {
                 line.as_ptr(),
             );
         }
+    }
+
+    /// Warns about the directive being read.
+    pub fn warn(&self, message: impl fmt::Display) {
+        self.log(Level::Warn, &self.directive(), message);
     }
 
     /// `<file>:<line>` of the directive being read, for messages that come later.

@@ -192,6 +192,37 @@ accepted! {
         }"#;
 }
 
+/// Flags and words have no case, as in nginx's own directives. A tracker's name has: `OFF` is one.
+#[tokio::test]
+async fn words_in_capitals() {
+    let text = r#"
+        http {
+            ratelimitly_auth_key {key};
+            ratelimitly_dns_resolver {dns};
+            ratelimitly_policy CUSTOM unit=20ms replays=1 replay_gap=Fixed:1 final_wait_units=1
+                               completion_delivery=ON;
+            ratelimitly_fail Close;
+            ratelimitly_debug OFF;
+            ratelimitly_tracker OFF "service=shop";
+            server {
+                listen unix:{prefix}/nginx.sock;
+                location / { ratelimitly_report OFF; }
+            }
+        }"#;
+    accept(text, &[]).await;
+}
+
+/// A name may begin with a quote, and then so does what refers to it.
+#[tokio::test]
+async fn names_that_begin_with_a_quote() {
+    let text = r#"
+        http {
+            ratelimitly_zone '"z"' "bucket=shop" rate=10r/s;
+            ratelimitly_group g zone="z";
+        }"#;
+    accept(text, &[]).await;
+}
+
 /// Only a first byte that is a quote is refused.
 #[tokio::test]
 async fn a_bucket_may_hold_quotes_behind_its_first_byte() {
@@ -308,6 +339,77 @@ async fn keys_of_both_kinds_and_a_policy_exactly_at_the_quota() {
     }
 }
 
+/// Loads, with one warning for each line.
+async fn warned(text: &str, warnings: &[&[&str]]) {
+    let checked = check(text, &[]).await;
+    checked.accepted();
+    let lines: Vec<&str> = checked.message.lines().filter(|line| line.contains("[warn]")).collect();
+    assert_eq!(lines.len(), warnings.len(), "{}", checked.message);
+    for (line, parts) in lines.iter().zip(warnings) {
+        assert!(parts.iter().all(|part| line.contains(part)), "{line} lacks one of {parts:?}");
+    }
+}
+
+/// What they render is judged for each request, and none of it can be right.
+#[tokio::test]
+async fn warns_of_quotes_around_a_rate_and_a_threshold_with_variables() {
+    let text = r#"
+        http {
+            map $server_name $tier_rate { default 10r/s; }
+            map $server_name $tier_threshold { default 1s; }
+            ratelimitly_zone z "bucket=shop" rate="$tier_rate";
+            ratelimitly_tracker t "service=shop";
+            ratelimitly_guard g tracker=t threshold='$tier_threshold';
+        }"#;
+    let where_quotes_belong =
+        "starts with a quote, which nginx would keep as a byte of it: quote the whole argument";
+    warned(
+        text,
+        &[
+            &["\"ratelimitly_zone\" directive: the value of \"rate=\"", where_quotes_belong],
+            &["\"ratelimitly_guard\" directive: the value of \"threshold=\"", where_quotes_belong],
+        ],
+    )
+    .await;
+}
+
+/// Text is text, so that it loads; the key itself is shown nowhere, which `check` looks at.
+#[tokio::test]
+async fn warns_of_keys_in_the_place_of_text() {
+    let text = r#"
+        http {
+            ratelimitly_zone {key} "bucket=shop" rate=10r/s;
+            ratelimitly_zone z "bucket={key}" rate=10r/s;
+            ratelimitly_tracker t "service={key}";
+            server {
+                listen unix:{prefix}/nginx.sock;
+                ratelimitly_label "$server_name {key}";
+            }
+        }"#;
+    let reason = "holds an API key, which is taken for plain text here";
+    let right = "the key belongs to \"ratelimitly_auth_key\"";
+    warned(
+        text,
+        &[
+            &["\"ratelimitly_zone\" directive: \"rl-aes1...\"", reason, right],
+            &["\"ratelimitly_zone\" directive: \"bucket=rl-aes1...\"", reason, right],
+            &["\"ratelimitly_tracker\" directive: \"service=rl-aes1...\"", reason, right],
+            &["\"ratelimitly_label\" directive: \"$server_name rl-aes1...\"", reason, right],
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn warns_of_an_address_in_the_place_of_the_domain() {
+    let text = "http { ratelimitly_dns_srv 192.0.2.1; }";
+    warned(
+        text,
+        &[&["192.0.2.1 is an address", "expected the domain name that has the servers' SRV records"]],
+    )
+    .await;
+}
+
 /// Each of these loads, and the operator is told what the requests will meet.
 #[tokio::test]
 async fn warns_of_rules_that_no_datagram_holds_and_of_windows_above_the_quota() {
@@ -339,6 +441,7 @@ async fn warns_of_rules_that_no_datagram_holds_and_of_windows_above_the_quota() 
             .contains("the window of zone \"long\", 7200000 ms, is above the API key's quota of 65536 ms")
     );
     assert!(
-        warnings[1].contains("\"ratelimitly\" directive: the rules from") && warnings[1].contains("50 zones")
+        warnings[1].contains("\"ratelimitly\" directive: the rules from")
+            && warnings[1].contains("50 zones, 0 guards")
     );
 }

@@ -43,19 +43,19 @@ refused! {
         http {
             ratelimitly_zone z bucket="x" rate=1r/s;
         }"#,
-        [OF_ZONE, "the value of \"bucket=\" starts with a quote", "quote the whole argument (\"bucket=<template>\")"];
+        [OF_ZONE, "the value of \"bucket=\" starts with a quote", "quote the whole argument (\"bucket=...\")"];
 
     r11_quotes_around_a_bucket_with_spaces: r#"
         http {
             ratelimitly_zone z bucket='a b' rate=1r/s;
         }"#,
-        [OF_ZONE, "the value of \"bucket=\" starts with a quote", "quote the whole argument (\"bucket=<template>\")"];
+        [OF_ZONE, "the value of \"bucket=\" starts with a quote", "quote the whole argument (\"bucket=...\")"];
 
     r11_bucket_that_begins_with_a_quote_in_a_quoted_argument: r#"
         http {
             ratelimitly_zone z "bucket=\"x\"" rate=1r/s;
         }"#,
-        [OF_ZONE, "the value of \"bucket=\" starts with a quote", "quote the whole argument (\"bucket=<template>\")"];
+        [OF_ZONE, "the value of \"bucket=\" starts with a quote", "quote the whole argument (\"bucket=...\")"];
 
     r12_duplicate_zone_name: r#"
         http {
@@ -184,7 +184,7 @@ refused! {
         http {
             ratelimitly_tracker t service="shop";
         }"#,
-        [OF_TRACKER, "the value of \"service=\" starts with a quote", "quote the whole argument (\"service=<template>\")"];
+        [OF_TRACKER, "the value of \"service=\" starts with a quote", "quote the whole argument (\"service=...\")"];
 
     r44_no_samples_at_all: r#"
         http {
@@ -236,6 +236,45 @@ refused! {
             ratelimitly_tracker t "service=shop";
         }"#,
         [OF_GUARD, "unknown tracker \"t\"", "expected a tracker that \"ratelimitly_tracker\" defines above"];
+
+    quotes_around_the_rate_only: r#"
+        http {
+            ratelimitly_zone z "bucket=shop" rate="1r/s";
+        }"#,
+        [OF_ZONE, "the value of \"rate=\" starts with a quote", "(\"rate=...\") or leave the quotes out"];
+
+    quotes_around_a_rate_with_a_space: r#"
+        http {
+            ratelimitly_zone z "bucket=shop" rate="1 r/s";
+        }"#,
+        [OF_ZONE, "the value of \"rate=\" starts with a quote", ZONE_FORM];
+
+    quotes_around_the_threshold_only: r#"
+        http {
+            ratelimitly_tracker t "service=shop";
+            ratelimitly_guard g tracker=t threshold='1s';
+        }"#,
+        [OF_GUARD, "the value of \"threshold=\" starts with a quote", "(\"threshold=...\") or leave the quotes out"];
+
+    quotes_around_the_tracker_only: r#"
+        http {
+            ratelimitly_tracker t "service=shop";
+            ratelimitly_guard g tracker="t" threshold=1s;
+        }"#,
+        [OF_GUARD, "the value of \"tracker=\" starts with a quote", "(\"tracker=...\") or leave the quotes out"];
+
+    quotes_around_the_ttl_only: r#"
+        http {
+            ratelimitly_tracker t "service=shop" ttl="30s";
+        }"#,
+        [OF_TRACKER, "the value of \"ttl=\" starts with a quote", "(\"ttl=...\") or leave the quotes out"];
+
+    quotes_around_the_zone_of_a_group_only: r#"
+        http {
+            ratelimitly_zone z "bucket=shop" rate=1r/s;
+            ratelimitly_group g zone="z";
+        }"#,
+        [OF_GROUP, "the value of \"zone=\" starts with a quote", "(\"zone=...\") or leave the quotes out"];
 
     zone_without_a_bucket: r#"
         http {

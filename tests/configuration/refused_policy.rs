@@ -19,7 +19,7 @@ refused! {
         http {
             ratelimitly_policy standard replays=2;
         }"#,
-        [OF_POLICY, "\"standard\" accepts only \"unit=<duration>\"", "got \"replays=2\""];
+        [OF_POLICY, "unknown argument \"replays=2\"", "\"standard\" accepts only \"unit=<duration>\""];
 
     r50_policy_given_twice: r#"
         http {
@@ -63,7 +63,7 @@ refused! {
             ratelimitly_policy custom unit=20ms unit=20ms replays=1 replay_gap=fixed:1 final_wait_units=1
                                completion_delivery=on;
         }"#,
-        [OF_POLICY, "\"unit=\" is duplicate", CUSTOM_FORM];
+        [OF_POLICY, "duplicate argument \"unit=\"", CUSTOM_FORM];
 
     r57_replays_above_65535: r#"
         http {
@@ -127,6 +127,12 @@ refused! {
                                completion_delivery=yes;
         }"#,
         [OF_POLICY, "\"completion_delivery=yes\" is invalid", "expected \"on\" or \"off\""];
+
+    quotes_around_the_unit_only: r#"
+        http {
+            ratelimitly_policy standard unit="20ms";
+        }"#,
+        [OF_POLICY, "the value of \"unit=\" starts with a quote", "(\"unit=...\") or leave the quotes out"];
 
     final_wait_above_32_bits: r#"
         http {

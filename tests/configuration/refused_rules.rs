@@ -76,7 +76,7 @@ refused! {
                 location / { ratelimitly_report t; }
             }
         }"#,
-        [OF_REPORT, "unknown tracker \"t\"", "expected a tracker that \"ratelimitly_tracker\" defines above"];
+        [OF_REPORT, "unknown tracker \"t\"", "a tracker that \"ratelimitly_tracker\" defines above, or \"off\""];
 
     r30_two_reports_in_one_context: r#"
         http {
@@ -169,6 +169,52 @@ refused! {
             }
         }"#,
         [OF_RULE, "exactly one \"zone=\" or \"group=\" is accepted a line", "several lines add up"];
+
+    quotes_around_the_zone_only: r#"
+        http {
+            ratelimitly_zone z "bucket=shop" rate=1r/s;
+            server {
+                location / { ratelimitly zone="z"; }
+            }
+        }"#,
+        [OF_RULE, "the value of \"zone=\" starts with a quote", "(\"zone=...\") or leave the quotes out"];
+
+    quotes_around_the_group_only: r#"
+        http {
+            ratelimitly_zone z "bucket=shop" rate=1r/s;
+            ratelimitly_group "two words" zone=z;
+            server {
+                location / { ratelimitly group="two words"; }
+            }
+        }"#,
+        [OF_RULE, "the value of \"group=\" starts with a quote", "(\"group=...\") or leave the quotes out"];
+
+    quotes_around_the_guard_only: r#"
+        http {
+            ratelimitly_tracker t "service=shop";
+            ratelimitly_guard g tracker=t threshold=1s;
+            server {
+                location / { ratelimitly guard='g'; }
+            }
+        }"#,
+        [OF_RULE, "the value of \"guard=\" starts with a quote", "(\"guard=...\") or leave the quotes out"];
+
+    report_with_a_named_argument: r#"
+        http {
+            ratelimitly_tracker t "service=shop";
+            server {
+                location / { ratelimitly_report tracker=t; }
+            }
+        }"#,
+        [OF_REPORT, "must be a name without \"=\", it is \"tracker=t\"", "expected ratelimitly_report <tracker>|off"];
+
+    report_to_nothing: r#"
+        http {
+            server {
+                location / { ratelimitly_report ""; }
+            }
+        }"#,
+        [OF_REPORT, "must be a name, it is empty", "expected ratelimitly_report <tracker>|off"];
 
     label_of_two_words: r#"
         http {

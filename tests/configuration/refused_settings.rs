@@ -55,6 +55,17 @@ async fn r06_malformed_quotas_in_the_key() {
     refused_key(TOO_MANY_BUCKETS, "invalid API key quotas: rate buckets above 2^24").await;
 }
 
+/// A key from an environment variable or a secret store that was not there.
+#[tokio::test]
+async fn key_that_is_empty() {
+    refused_key("\"\"", "the API key is empty").await;
+}
+
+#[tokio::test]
+async fn key_in_a_variable() {
+    refused_key("$ratelimitly_key", "the API key cannot come from a variable").await;
+}
+
 refused! {
     r47_timeout_directive_of_old: r#"
         http {
@@ -133,6 +144,12 @@ refused! {
             ratelimitly_dns_resolver dns.example.com;
         }"#,
         [OF_RESOLVER, "\"dns.example.com\" is not an address", "expected address[:port]"];
+
+    resolver_with_options_of_another_directive: r#"
+        http {
+            ratelimitly_dns_resolver 127.0.0.1 valid=30s;
+        }"#,
+        [OF_RESOLVER, "\"valid=30s\" is not an address", "belong to \"resolver\" in the http block"];
 
     resolver_of_ipv6_without_brackets: r#"
         http {

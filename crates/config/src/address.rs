@@ -7,6 +7,9 @@ use crate::text::Excerpt;
 /// The port of a resolver that names none.
 pub const DNS_PORT: u16 = 53;
 
+/// What `resolver` accepts beside addresses; all of it holds for discovery as well.
+const OPTIONS: [&[u8]; 3] = [b"valid=", b"ipv4=", b"ipv6="];
+
 /// Why a text is no usable address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
@@ -18,6 +21,9 @@ pub enum AddressError {
         "\"{0}\" is not an address, expected address[:port] with an IPv4 address or an IPv6 address in brackets"
     )]
     Resolver(Excerpt),
+    /// An option of nginx's own directive.
+    #[error("\"{0}\" is not an address: valid=, ipv4= and ipv6= belong to \"resolver\" in the http block")]
+    Option(Excerpt),
     /// An IPv6 address without brackets.
     #[error("\"{0}\" needs brackets, expected [address] or [address]:port for IPv6")]
     Brackets(Excerpt),
@@ -42,6 +48,9 @@ pub fn parse_resolver(text: &[u8]) -> Result<SocketAddr, AddressError> {
     let shown = Excerpt::new(text);
     let (address, port) = match text {
         [b'[', inner @ ..] => bracketed(inner).ok_or(AddressError::Resolver(shown))?,
+        _ if OPTIONS.iter().any(|option| text.starts_with(option)) => {
+            return Err(AddressError::Option(shown));
+        }
         _ if parse_literal::<Ipv6Addr>(text).is_some() => return Err(AddressError::Brackets(shown)),
         _ => plain_v4(text).ok_or(AddressError::Resolver(shown))?,
     };
@@ -117,18 +126,19 @@ mod tests {
     }
 
     #[test]
+    fn options_are_told_where_they_belong() {
+        for text in ["valid=10s", "ipv4=off", "ipv6=off"] {
+            let error = parse_resolver(text.as_bytes()).unwrap_err();
+            assert!(
+                error.to_string().ends_with("belong to \"resolver\" in the http block"),
+                "{text}: {error}"
+            );
+        }
+    }
+
+    #[test]
     fn foreign_resolvers_are_refused() {
-        for text in [
-            "",
-            "dns.example",
-            "valid=10s",
-            "[::1",
-            "[::1]x",
-            "[127.0.0.1]",
-            "[fe80::1%eth0]",
-            "[]",
-            "1.2.3:5",
-        ] {
+        for text in ["", "dns.example", "[::1", "[::1]x", "[127.0.0.1]", "[fe80::1%eth0]", "[]", "1.2.3:5"] {
             assert!(matches!(parse_resolver(text.as_bytes()), Err(AddressError::Resolver(_))), "{text}");
         }
         for text in ["127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:5x", "[::1]:", "[::1]:-1"] {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod arguments;
 pub mod dns_name;
 pub mod duration;
 pub mod name;

@@ -2,13 +2,16 @@
 
 use ratelimitly_core::policy::{Policy, PolicyError, Schedule};
 
+use crate::arguments::{ArgumentError, QuoteError, named, refuse_quotes, required};
 use crate::duration::{self, DurationError};
 use crate::number::{NumberError, parse_u32};
-use crate::text::{Excerpt, split_argument};
+use crate::text::Excerpt;
 
 /// The unit of `standard` and `single_round` where none is given, milliseconds.
 pub const DEFAULT_UNIT_MS: u32 = 20;
 
+const STANDARD_FORM: &str = "\"standard\" accepts only \"unit=<duration>\", at most once";
+const SINGLE_ROUND_FORM: &str = "\"single_round\" accepts only \"unit=<duration>\", at most once";
 const CUSTOM_FORM: &str = "\"custom\" needs unit=<duration>, replays=<0..65535>, replay_gap=<schedule>, \
                            final_wait_units=<0..4294967295> and completion_delivery=on|off, each exactly once";
 const GAP_FORM: &str = "expected fixed:<n>, linear:<n>:<step>:<max> or exponential:<n>:<factor>:<max>";
@@ -19,28 +22,17 @@ pub enum PolicyTextError {
     /// The first argument names no policy.
     #[error("unknown policy \"{0}\", expected \"standard\", \"single_round\" or \"custom\"")]
     Unknown(Excerpt),
-    /// An argument that this policy does not have.
-    #[error("\"{policy}\" accepts only \"unit=<duration>\", got \"{argument}\"")]
-    Foreign {
-        /// The policy.
-        policy: &'static str,
-        /// The argument.
-        argument: Excerpt,
-    },
-    /// An argument that `custom` does not have.
-    #[error("unknown argument \"{0}\", {CUSTOM_FORM}")]
-    UnknownArgument(Excerpt),
-    /// An argument given twice.
-    #[error("\"{argument}\" is duplicate, {form}")]
-    Repeated {
-        /// The argument's name, with `=`.
-        argument: &'static str,
+    /// Not the arguments of this policy.
+    #[error("{error}, {form}")]
+    Arguments {
+        /// What is wrong with them.
+        error: ArgumentError,
         /// What is accepted.
         form: &'static str,
     },
-    /// `custom` without all of its arguments.
-    #[error("\"{0}\" is missing, {CUSTOM_FORM}")]
-    Missing(&'static str),
+    /// A value in quotes.
+    #[error(transparent)]
+    Quote(#[from] QuoteError),
     /// `unit=`.
     #[error("\"unit={text}\" {error}")]
     Unit {
@@ -108,9 +100,9 @@ pub enum GapError {
 /// [`PolicyTextError`], one variant for each way of being wrong.
 pub fn parse(arguments: &[&[u8]]) -> Result<Policy, PolicyTextError> {
     let (name, rest) = arguments.split_first().map_or((&b""[..], arguments), |(name, rest)| (*name, rest));
-    let policy = match name {
-        b"standard" => Policy::standard(named_unit("standard", rest)?),
-        b"single_round" => Policy::single_round(named_unit("single_round", rest)?),
+    let policy = match &name.to_ascii_lowercase()[..] {
+        b"standard" => Policy::standard(only_unit(rest, STANDARD_FORM)?),
+        b"single_round" => Policy::single_round(only_unit(rest, SINGLE_ROUND_FORM)?),
         b"custom" => custom(rest)?,
         _ => return Err(PolicyTextError::Unknown(Excerpt::new(name))),
     };
@@ -118,72 +110,25 @@ pub fn parse(arguments: &[&[u8]]) -> Result<Policy, PolicyTextError> {
 }
 
 /// The unit of a policy that accepts nothing else.
-fn named_unit(policy: &'static str, arguments: &[&[u8]]) -> Result<u32, PolicyTextError> {
-    let mut unit = None;
-    for argument in arguments {
-        let foreign = || PolicyTextError::Foreign { policy, argument: Excerpt::new(argument) };
-        let value = argument.strip_prefix(b"unit=").ok_or_else(foreign)?;
-        set_once(&mut unit, parse_unit(value)?, "unit=", "give \"unit=<duration>\" at most once")?;
-    }
-    Ok(unit.unwrap_or(DEFAULT_UNIT_MS))
-}
-
-#[derive(Default)]
-struct Custom {
-    unit: Option<u32>,
-    replays: Option<u16>,
-    gap: Option<Schedule>,
-    final_wait: Option<u32>,
-    completion: Option<bool>,
+fn only_unit(arguments: &[&[u8]], form: &'static str) -> Result<u32, PolicyTextError> {
+    let [unit] = named(arguments, ["unit"]).map_err(|error| PolicyTextError::Arguments { error, form })?;
+    refuse_quotes(arguments)?;
+    unit.map_or(Ok(DEFAULT_UNIT_MS), parse_unit)
 }
 
 fn custom(arguments: &[&[u8]]) -> Result<Result<Policy, PolicyError>, PolicyTextError> {
-    let mut given = Custom::default();
-    for argument in arguments {
-        custom_argument(&mut given, argument)?;
-    }
-    let missing = |name| move || PolicyTextError::Missing(name);
+    let wrong = |error| PolicyTextError::Arguments { error, form: CUSTOM_FORM };
+    let names = ["unit", "replays", "replay_gap", "final_wait_units", "completion_delivery"];
+    let [unit, replays, gap, final_wait, completion] = named(arguments, names).map_err(wrong)?;
+    refuse_quotes(arguments)?;
+    let needed = |value, name| required(value, name).map_err(wrong);
     Ok(Policy::custom(
-        given.unit.ok_or_else(missing("unit="))?,
-        given.replays.ok_or_else(missing("replays="))?,
-        given.gap.ok_or_else(missing("replay_gap="))?,
-        given.final_wait.ok_or_else(missing("final_wait_units="))?,
-        given.completion.ok_or_else(missing("completion_delivery="))?,
+        parse_unit(needed(unit, "unit")?)?,
+        parse_replays(needed(replays, "replays")?)?,
+        parse_gap(needed(gap, "replay_gap")?)?,
+        parse_final_wait(needed(final_wait, "final_wait_units")?)?,
+        parse_completion(needed(completion, "completion_delivery")?)?,
     ))
-}
-
-fn custom_argument(given: &mut Custom, argument: &[u8]) -> Result<(), PolicyTextError> {
-    let unknown = || PolicyTextError::UnknownArgument(Excerpt::new(argument));
-    let (name, value) = split_argument(argument).ok_or_else(unknown)?;
-    let text = Excerpt::new(value);
-    match name {
-        b"unit" => set_once(&mut given.unit, parse_unit(value)?, "unit=", CUSTOM_FORM),
-        b"replays" => set_once(&mut given.replays, parse_replays(value)?, "replays=", CUSTOM_FORM),
-        b"replay_gap" => {
-            let gap = parse_gap(value).map_err(|error| PolicyTextError::Gap { text, error })?;
-            set_once(&mut given.gap, gap, "replay_gap=", CUSTOM_FORM)
-        }
-        b"final_wait_units" => {
-            let units = parse_u32(value).map_err(|error| PolicyTextError::FinalWait { text, error })?;
-            set_once(&mut given.final_wait, units, "final_wait_units=", CUSTOM_FORM)
-        }
-        b"completion_delivery" => {
-            set_once(&mut given.completion, parse_completion(value)?, "completion_delivery=", CUSTOM_FORM)
-        }
-        _ => Err(unknown()),
-    }
-}
-
-fn set_once<T>(
-    slot: &mut Option<T>,
-    value: T,
-    argument: &'static str,
-    form: &'static str,
-) -> Result<(), PolicyTextError> {
-    match slot.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(PolicyTextError::Repeated { argument, form }),
-    }
 }
 
 fn parse_unit(value: &[u8]) -> Result<u32, PolicyTextError> {
@@ -195,6 +140,10 @@ fn parse_replays(value: &[u8]) -> Result<u16, PolicyTextError> {
     replays.ok_or_else(|| PolicyTextError::Replays(Excerpt::new(value)))
 }
 
+fn parse_final_wait(value: &[u8]) -> Result<u32, PolicyTextError> {
+    parse_u32(value).map_err(|error| PolicyTextError::FinalWait { text: Excerpt::new(value), error })
+}
+
 fn parse_completion(value: &[u8]) -> Result<bool, PolicyTextError> {
     match value {
         word if word.eq_ignore_ascii_case(b"on") => Ok(true),
@@ -203,14 +152,18 @@ fn parse_completion(value: &[u8]) -> Result<bool, PolicyTextError> {
     }
 }
 
-fn parse_gap(value: &[u8]) -> Result<Schedule, GapError> {
-    let mut parts = value.split(|&b| b == b':');
-    let kind = parts.next().unwrap_or_default();
-    if !matches!(kind, b"fixed" | b"linear" | b"exponential") {
+fn parse_gap(value: &[u8]) -> Result<Schedule, PolicyTextError> {
+    schedule(value).map_err(|error| PolicyTextError::Gap { text: Excerpt::new(value), error })
+}
+
+fn schedule(text: &[u8]) -> Result<Schedule, GapError> {
+    let mut parts = text.split(|&b| b == b':');
+    let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+    if !matches!(&kind[..], b"fixed" | b"linear" | b"exponential") {
         return Err(GapError::Kind);
     }
     let numbers: Vec<u32> = parts.map(parse_u32).collect::<Result<_, _>>().map_err(|_| GapError::Number)?;
-    match (kind, &numbers[..]) {
+    match (&kind[..], &numbers[..]) {
         (b"fixed", &[gap]) => bounded(gap, gap, Schedule::Fixed(gap)),
         (b"linear", &[_, 0, _]) => Err(GapError::ZeroStep),
         (b"linear", &[initial, step, maximum]) => {
@@ -294,11 +247,36 @@ mod tests {
         assert_eq!(policy(text).unwrap().horizon_ms(), 5);
     }
 
+    /// As in nginx's own flags and enumerations.
+    #[test]
+    fn words_are_the_same_in_any_case() {
+        let gap = "Linear:1:1:3";
+        let custom =
+            format!("Custom unit=10ms replays=2 replay_gap={gap} final_wait_units=2 completion_delivery=Off");
+        assert_eq!(policy(&custom), policy(CUSTOM));
+        assert_eq!(policy("STANDARD unit=5ms"), policy("standard unit=5ms"));
+        assert_eq!(policy("Single_Round"), policy("single_round"));
+        assert!(error("custom UNIT=10ms").contains("unknown argument \"UNIT=10ms\""));
+    }
+
+    #[test]
+    fn values_in_quotes_are_told_where_quotes_belong() {
+        for text in
+            ["standard unit=\"20ms\"", "custom unit='20ms'", &custom_with("replay_gap", "\"fixed:1\"")]
+        {
+            assert!(error(text).contains("leave the quotes out"), "{text}");
+        }
+        assert!(error("standard unit=\"1s 5ms\"").contains("the value of \"unit=\" starts with a quote"));
+    }
+
     #[test]
     fn unknown_policies_and_foreign_arguments() {
         assert!(error("turbo").contains("expected \"standard\", \"single_round\" or \"custom\""));
         assert!(error("").contains("unknown policy \"\""));
-        assert!(error("standard replays=2").contains("accepts only \"unit=<duration>\", got \"replays=2\""));
+        let message = error("standard replays=2");
+        assert!(
+            message.contains("unknown argument \"replays=2\", \"standard\" accepts only \"unit=<duration>\"")
+        );
         assert!(error("single_round fast").contains("accepts only"));
         assert!(error(&format!("{CUSTOM} burst=1")).contains("unknown argument \"burst=1\""));
         assert!(error(&format!("{CUSTOM} unit")).contains("unknown argument \"unit\""));
@@ -319,7 +297,7 @@ mod tests {
         for field in ["unit=", "replays=", "replay_gap=", "final_wait_units=", "completion_delivery="] {
             assert!(message.contains(field), "{message}");
         }
-        assert!(error(&format!("{CUSTOM} unit=10ms")).contains("\"unit=\" is duplicate"));
+        assert!(error(&format!("{CUSTOM} unit=10ms")).contains("duplicate argument \"unit=\""));
     }
 
     #[test]

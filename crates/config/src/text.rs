@@ -1,4 +1,4 @@
-//! Showing foreign bytes in messages, and telling the parts of an argument apart.
+//! What messages are made of: foreign bytes made harmless, and numbers of things.
 //!
 //! Values may be long, binary or chosen by a client, so a message never holds more than an [`Excerpt`] of one.
 
@@ -57,32 +57,24 @@ pub fn begins_with_key(value: &[u8]) -> bool {
     KEY_MARKS.iter().any(|mark| value.get(..mark.len()).is_some_and(|start| start.eq_ignore_ascii_case(mark)))
 }
 
-/// Splits `name=value` at its first `=`; `None` where there is none.
-pub fn split_argument(argument: &[u8]) -> Option<(&[u8], &[u8])> {
-    let at = argument.iter().position(|&b| b == b'=')?;
-    Some((&argument[..at], &argument[at + 1..]))
+/// Whether an API key, or something that begins like one, is anywhere in a value.
+pub fn holds_key(value: &[u8]) -> bool {
+    key_start(value).is_some()
 }
 
-/// A value that starts with a quote: nginx keeps such quotes as bytes of the value and ends it at a space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the value of \"{name}=\" starts with a quote, which nginx would keep as a byte of it: quote the whole argument \
-     (\"{name}=<template>\")"
-)]
-pub struct QuoteError {
-    /// The argument's name.
-    pub name: &'static str,
-}
+/// A number of things, in words: `1 zone`, `2 zones`.
+#[derive(Clone, Copy, Debug)]
+pub struct Count(pub usize, pub &'static str);
 
-/// Refuses a value that starts with `"` or `'`; `name` is the argument that the value belongs to.
-///
-/// # Errors
-/// [`QuoteError`], which shows the right place for the quotes.
-pub fn refuse_inner_quotes(name: &'static str, value: &[u8]) -> Result<(), QuoteError> {
-    match value.first() {
-        Some(b'"' | b'\'') => Err(QuoteError { name }),
-        _ => Ok(()),
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Count(n, thing) = self;
+        write!(f, "{n} {thing}{}", if *n == 1 { "" } else { plural(thing) })
     }
+}
+
+fn plural(thing: &str) -> &'static str {
+    if thing.ends_with('s') { "es" } else { "s" }
 }
 
 #[cfg(test)]
@@ -123,17 +115,15 @@ mod tests {
     }
 
     #[test]
-    fn arguments_split_at_the_first_equals_sign() {
-        assert_eq!(split_argument(b"bucket=a=b"), Some((&b"bucket"[..], &b"a=b"[..])));
-        assert_eq!(split_argument(b"=x"), Some((&b""[..], &b"x"[..])));
-        assert_eq!(split_argument(b"plain"), None);
+    fn keys_are_seen_anywhere_in_a_value() {
+        assert!(holds_key(b"bucket=$host RL-AES1qqq") && !begins_with_key(b"bucket=rl-aes1qqq"));
+        assert!(begins_with_key(b"rl-cookie1qqq") && !holds_key(b"rl-aes"));
     }
 
     #[test]
-    fn quotes_inside_an_argument_are_refused_with_the_right_form() {
-        let error = refuse_inner_quotes("bucket", b"\"a b\"").unwrap_err();
-        assert!(error.to_string().contains("quote the whole argument (\"bucket=<template>\")"));
-        assert!(refuse_inner_quotes("bucket", b"'a").is_err());
-        assert!(refuse_inner_quotes("bucket", b"a\"b").is_ok());
+    fn things_are_counted_in_words() {
+        let counted = [(1, "zone"), (0, "zone"), (2, "address"), (1, "address")];
+        let words = counted.map(|(n, thing)| Count(n, thing).to_string());
+        assert_eq!(words, ["1 zone", "0 zones", "2 addresses", "1 address"]);
     }
 }
