@@ -9,25 +9,25 @@ mod executor;
 mod lookup;
 mod nameservers;
 mod runtime;
+mod skipped;
 mod sleep;
 mod socket;
 mod tcp;
 mod udp;
 
 pub use self::error::{DiscoveryError, SetupError};
+pub use self::skipped::Skipped;
 
 use self::executor::Executor;
-use self::lookup::{MOST_ADDRESSES, MOST_TARGETS, Plan};
+use self::lookup::Plan;
 use self::nameservers::Nameservers;
 use self::runtime::{Connector, Runtime};
 use self::sleep::Sleep;
 use crate::conf::{Fault, Faults};
 use crate::nginx::posted::PostedEvent;
 use hickory_resolver::proto::rr::{Name, RecordType};
-use ratelimitly_core::id::ServerId;
 use ratelimitly_core::membership::Member;
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -63,46 +63,6 @@ pub struct Found {
     pub ttl_s: u32,
     /// What was left out.
     pub skipped: Skipped,
-}
-
-/// Parts of the answers that a discovery left out; not an error while a member remains.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Skipped {
-    /// SRV records whose target is not of the form `s-<id>` or whose port is 0.
-    pub targets_unusable: usize,
-    /// Usable SRV records beyond [`MOST_TARGETS`].
-    pub targets_cut: usize,
-    /// Servers for whose target no address was found in time.
-    pub without_address: Vec<ServerId>,
-    /// Addresses beyond [`MOST_ADDRESSES`] a target.
-    pub addresses_cut: usize,
-}
-
-/// `; skipped: …` for the end of a log line; nothing if nothing was left out.
-impl fmt::Display for Skipped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "; skipped: ";
-        let mut item = |f: &mut fmt::Formatter<'_>, count: usize, what: fmt::Arguments<'_>| {
-            if count == 0 {
-                return Ok(());
-            }
-            write!(f, "{separator}{count} {what}")?;
-            separator = ", ";
-            Ok(())
-        };
-        item(
-            f,
-            self.targets_unusable,
-            format_args!("SRV records without a target s-<id> or without a port"),
-        )?;
-        item(f, self.targets_cut, format_args!("SRV records beyond the limit of {MOST_TARGETS}"))?;
-        item(f, self.addresses_cut, format_args!("addresses beyond the limit of {MOST_ADDRESSES} a target"))?;
-        item(f, self.without_address.len(), format_args!("servers without an address"))?;
-        for (index, id) in self.without_address.iter().take(8).enumerate() {
-            write!(f, "{}s-{id}", if index == 0 { ": " } else { " " })?;
-        }
-        Ok(())
-    }
 }
 
 /// What is called with a discovery's result.

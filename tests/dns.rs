@@ -2,7 +2,7 @@
 //!
 //! Rows D18 to D28 are about a pure function and are shown by the tests of `crates/config`.
 
-use ratelimitly_devserver::{Command, Config, DnsFault, Servers};
+use ratelimitly_devserver::{Command, Config, DnsFault, Member, Servers};
 use ratelimitly_tests::{Dev, Nginx, eventually_some, http};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -166,8 +166,29 @@ async fn one_target_without_an_address_is_left_out() {
     let seen = dev.await_requests("the others are asked", |seen| seen.len() >= 2).await;
     assert!(seen.iter().all(|event| [second, third].contains(&event.server)), "{seen:#?}");
     nginx
-        .await_log_line(&format!(r"members of .*; skipped: 1 servers without an address: s-{missing}"))
+        .await_log_line(&format!(r"members of .*; skipped: 1 server without a usable address: s-{missing}"))
         .await;
+    nginx.finish().await;
+}
+
+/// DNS that answers with addresses that nothing can be sent to says something else than DNS that has none.
+#[tokio::test(flavor = "multi_thread")]
+async fn targets_with_unusable_addresses_only_are_named_as_such() {
+    let dev = Dev::single().await;
+    let remove = vec![dev.servers()[0].id];
+    let unusable = ["0.0.0.0", "255.255.255.255", "224.0.0.1"].map(|text| text.parse().expect("an address"));
+    let member = Member { id: 7, address: Some((unusable[0], 9).into()) };
+    dev.apply(Command::Members { remove, add: vec![member] }).await.expect("members can be changed");
+    dev.dns_fault(DnsFault::ExtraAddresses { server: 7, addresses: unusable[1..].to_vec() }).await;
+    let nginx = start(&dev, "close").await;
+
+    assert_eq!(status(&nginx).await, 429);
+
+    let said = [
+        r"\[warn\].*no usable address was found for 1 target of .*; skipped: 3 addresses that nothing can be sent to: ",
+        r"0\.0\.0\.0 224\.0\.0\.1 255\.255\.255\.255, 1 server without a usable address: s-7",
+    ];
+    nginx.await_log_line(&said.concat()).await;
     nginx.finish().await;
 }
 

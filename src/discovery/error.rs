@@ -3,6 +3,7 @@
 use super::Skipped;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::ResponseCode;
+use ratelimitly_config::text::Count;
 
 /// Settings that no discovery can work with.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +53,7 @@ pub enum DiscoveryError {
         skipped: Skipped,
     },
     /// No target has an address.
-    #[error("none of the {targets} targets of {name} has an address: {cause}")]
+    #[error("no address was found for {} of {name}: {cause}", Count(*targets, "target"))]
     NoAddress {
         /// The SRV name.
         name: String,
@@ -61,6 +62,16 @@ pub enum DiscoveryError {
         /// How one of the lookups failed.
         #[source]
         cause: LookupError,
+    },
+    /// Some target has addresses, but none that a datagram can be meant for.
+    #[error("no usable address was found for {} of {name}{skipped}", Count(*targets, "target"))]
+    NoUsableAddress {
+        /// The SRV name.
+        name: String,
+        /// Usable targets.
+        targets: usize,
+        /// What was passed over.
+        skipped: Skipped,
     },
     /// The resolver could not be built.
     #[error("the resolver cannot be built: {cause}")]

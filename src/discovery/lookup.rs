@@ -9,7 +9,7 @@ use super::sleep::Sleep;
 use super::{Found, Skipped};
 use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt};
-use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use ratelimitly_core::id::ServerId;
 use ratelimitly_core::membership::Member;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,13 @@ struct Target {
     name: Name,
 }
 
-type Addresses = BTreeMap<Name, BTreeSet<IpAddr>>;
+/// What the address lookups gave by the deadline.
+struct Addresses {
+    usable: BTreeMap<Name, BTreeSet<IpAddr>>,
+    unusable: BTreeSet<IpAddr>,
+    /// What the last failing lookup failed of.
+    failure: LookupError,
+}
 
 /// Runs the whole discovery.
 pub async fn discover(mut plan: Plan) -> Result<Found, DiscoveryError> {
@@ -69,10 +75,15 @@ pub async fn discover(mut plan: Plan) -> Result<Found, DiscoveryError> {
     targets.dedup();
     skipped.targets_cut = targets.len().saturating_sub(MOST_TARGETS);
     targets.truncate(MOST_TARGETS);
-    let (addresses, failure) = find_addresses(&mut plan, &targets).await;
-    let members = members(&targets, addresses, &mut skipped);
+    let addresses = find_addresses(&mut plan, &targets).await;
+    let members = members(&targets, &addresses.usable, &mut skipped);
+    skipped.addresses_unusable = addresses.unusable.into_iter().collect();
     if members.is_empty() {
-        return Err(DiscoveryError::NoAddress { name, targets: targets.len(), cause: failure });
+        let targets = targets.len();
+        return Err(match skipped.addresses_unusable[..] {
+            [] => DiscoveryError::NoAddress { name, targets, cause: addresses.failure },
+            _ => DiscoveryError::NoUsableAddress { name, targets, skipped },
+        });
     }
     Ok(Found { members, ttl_s: plan.valid_s.unwrap_or(ttl_s), skipped })
 }
@@ -105,8 +116,8 @@ fn target(name: &Name, port: u16) -> Option<Target> {
     (port != 0).then_some(Target { id, port, name })
 }
 
-/// The addresses that were found by the deadline, and what the last failing lookup failed of.
-async fn find_addresses(plan: &mut Plan, targets: &[Target]) -> (Addresses, LookupError) {
+/// The addresses that are found by the deadline.
+async fn find_addresses(plan: &mut Plan, targets: &[Target]) -> Addresses {
     let names: BTreeSet<&Name> = targets.iter().map(|target| &target.name).collect();
     let questions: Vec<(&Name, RecordType)> =
         names.into_iter().flat_map(|name| plan.families.iter().map(move |&family| (name, family))).collect();
@@ -114,36 +125,49 @@ async fn find_addresses(plan: &mut Plan, targets: &[Target]) -> (Addresses, Look
     let mut answers = stream::iter(questions)
         .map(|(name, family)| async move { (name, nameservers.ask(name, family).await) })
         .buffer_unordered(lookups_at_a_time(nameservers.count()));
-    let mut addresses = Addresses::new();
-    let mut failure = LookupError::TimedOut;
+    let mut addresses =
+        Addresses { usable: BTreeMap::new(), unusable: BTreeSet::new(), failure: LookupError::TimedOut };
     while let Either::Left((Some((name, answer)), _)) = select(answers.next(), &mut plan.deadline).await {
         match answer {
-            Ok(found) => {
-                let found = found.records.iter().filter_map(|record| address(&record.data));
-                addresses.entry(name.clone()).or_default().extend(found);
-            }
-            Err(error) => failure = error,
+            Ok(found) => addresses.add(name, &found.records),
+            Err(error) => addresses.failure = error,
         }
     }
-    (addresses, failure)
+    addresses
+}
+
+impl Addresses {
+    fn add(&mut self, name: &Name, records: &[Record]) {
+        let (usable, unusable) =
+            records.iter().filter_map(|record| address(&record.data)).partition::<Vec<_>, _>(is_usable);
+        self.usable.entry(name.clone()).or_default().extend(usable);
+        self.unusable.extend(unusable);
+    }
 }
 
 fn lookups_at_a_time(nameservers: usize) -> usize {
     (MOST_SOCKETS / nameservers.max(1)).clamp(1, MOST_LOOKUPS)
 }
 
-/// An address that a datagram can be meant for.
 fn address(data: &RData) -> Option<IpAddr> {
-    let address = match data {
-        RData::A(a) => IpAddr::V4(a.0),
-        RData::AAAA(aaaa) => IpAddr::V6(aaaa.0),
-        _ => return None,
-    };
-    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-    (!address.is_unspecified() && !address.is_multicast() && !broadcast).then_some(address)
+    match data {
+        RData::A(a) => Some(IpAddr::V4(a.0)),
+        RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
+        _ => None,
+    }
 }
 
-fn members(targets: &[Target], addresses: Addresses, skipped: &mut Skipped) -> Vec<Member> {
+/// Whether a datagram can be meant for it.
+fn is_usable(address: &IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    !address.is_unspecified() && !address.is_multicast() && !broadcast
+}
+
+fn members(
+    targets: &[Target],
+    addresses: &BTreeMap<Name, BTreeSet<IpAddr>>,
+    skipped: &mut Skipped,
+) -> Vec<Member> {
     let mut members = Vec::with_capacity(targets.len());
     for target in targets {
         let Some(found) = addresses.get(&target.name).filter(|found| !found.is_empty()) else {
