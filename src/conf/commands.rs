@@ -18,8 +18,6 @@ use crate::nginx::border::guarded;
 use crate::nginx::conf::Conf;
 use crate::nginx::log::Level;
 
-const AUTH_KEY: &CStr = c"ratelimitly_auth_key";
-
 type Setter = unsafe extern "C" fn(*mut ngx_conf_t, *mut ngx_command_t, *mut c_void) -> *mut c_char;
 
 const NULL: ngx_command_t = ngx_command_t {
@@ -104,7 +102,7 @@ fn answer(cf: &Conf, handler: impl FnOnce() -> Result<(), Problem>) -> *mut c_ch
 
 /// A key that was put where any text goes: it would reach the servers as a label, and messages as a name.
 fn warn_of_keys(cf: &Conf) {
-    if cf.directive() == AUTH_KEY.to_string_lossy() {
+    if cf.directive() == "ratelimitly_auth_key" {
         return;
     }
     for argument in cf.arguments().into_iter().filter(|argument| holds_key(argument)) {
@@ -137,7 +135,7 @@ const COUNT: usize = 16 + cfg!(feature = "fault-injection") as usize;
 
 /// Every directive, ended by an empty entry. nginx reads the table, nobody writes it.
 pub static mut COMMANDS: [ngx_command_t; COUNT] = [
-    http(AUTH_KEY, set_auth_key),
+    http(c"ratelimitly_auth_key", set_auth_key),
     http(c"ratelimitly_dns_srv", set_dns_srv),
     http(c"ratelimitly_dns_resolver", set_dns_resolver),
     http(c"ratelimitly_resolver", set_dns_resolver),
