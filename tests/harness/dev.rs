@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The rate of the lifecycle checks' own bucket (`alive.conf`), by which their requests are told from the test's.
 const ALIVE_RATE: u32 = 1_000_000;
 /// Longest wait for events.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running development server and the key that it serves. Clones are the same server; it ends with the last one.
 #[derive(Clone)]

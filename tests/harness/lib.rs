@@ -13,6 +13,7 @@ mod dev;
 pub mod environment;
 pub mod h2;
 pub mod h3;
+mod holdings;
 pub mod http;
 mod lifecycle;
 pub mod log;

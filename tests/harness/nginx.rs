@@ -5,7 +5,7 @@ use crate::builder::{Builder, tail};
 use crate::check::{self, Checked};
 use crate::dev::Dev;
 use crate::log;
-use crate::process::{self, UdpSocket};
+use crate::process;
 use crate::template::Values;
 use crate::wait::{blocking, eventually, eventually_some};
 use regex::Regex;
@@ -15,14 +15,14 @@ use std::process::{Child, ExitStatus};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Longest wait for a line in a log.
-const LOG_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait for a line in a log, and for what a worker does within a moment.
+pub(crate) const LOG_PATIENCE: Duration = Duration::from_secs(20);
 /// Longest time in which an old worker may finish after a reload.
 pub(crate) const OLD_WORKER: Duration = Duration::from_secs(5);
 /// Longest graceful shutdown.
 const QUIT: Duration = Duration::from_secs(3);
 /// Longest wait for a new worker.
-const NEW_WORKER: Duration = Duration::from_secs(10);
+const NEW_WORKER: Duration = Duration::from_secs(20);
 /// The line of a reload that begins; the one of the signal only ends so.
 const RELOADS: &str = r"\d: reconfiguring$";
 /// Looks at what a signal was to bring before nginx without a master is woken.
@@ -153,25 +153,6 @@ impl Nginx {
         workers[0]
     }
 
-    /// How many files the worker holds open.
-    pub fn open_files(&self) -> usize {
-        open_files(self.worker_pid())
-    }
-
-    /// The UDP sockets that the worker holds, those that nginx listens on for HTTP/3 left out.
-    pub fn udp_sockets(&self) -> Vec<UdpSocket> {
-        self.udp_sockets_of(self.worker_pid())
-    }
-
-    /// The same for one of several workers.
-    pub fn udp_sockets_of(&self, worker: u32) -> Vec<UdpSocket> {
-        let written = std::fs::read_to_string(self.setup.file("nginx.conf")).unwrap_or_default();
-        let is_listener = |port: u16| written.contains(&format!(":{port} quic"));
-        let mut sockets = process::udp_sockets(worker).unwrap_or_default();
-        sockets.retain(|socket| !is_listener(socket.port));
-        sockets
-    }
-
     /// The error log's lines.
     pub fn error_log(&self) -> Vec<String> {
         log::lines(&self.setup.file("error.log"))
@@ -209,24 +190,21 @@ impl Nginx {
     }
 
     /// Waits until the access log has at least so many lines and what follows them in the log phase is done too, such as
-    /// a report; gives all lines. nginx writes a line once a response has been sent, so that a client can be faster
-    /// than the log.
+    /// a report; gives all lines of then. nginx writes a line once a response has been sent, so that a client can be
+    /// faster than the log.
     ///
     /// # Panics
     /// There are fewer in time.
     pub async fn await_access_log(&self, count: usize) -> Vec<String> {
         let what = format!("{count} lines of the access log");
-        let lines = eventually_some(LOG_PATIENCE, what, async || {
-            Some(self.access_log()).filter(|lines| lines.len() >= count)
-        })
-        .await;
+        eventually(LOG_PATIENCE, what, || self.access_log().len() >= count).await;
         let mut busy = self.processes_at_work();
         eventually(LOG_PATIENCE, "the workers have nothing left to do", || {
             busy.retain(|pid| process::is_running(*pid) && !process::is_waiting(*pid));
             busy.is_empty()
         })
         .await;
-        lines
+        self.access_log()
     }
 
     /// Announces that the error log will hold a line that matches, which may be one that otherwise fails the test.
@@ -399,6 +377,6 @@ fn send(pid: u32, signal: Signal) -> rustix::io::Result<()> {
     kill_process(pid.ok_or(rustix::io::Errno::SRCH)?, signal)
 }
 
-fn open_files(pid: u32) -> usize {
+pub(crate) fn open_files(pid: u32) -> usize {
     process::open_files(pid).map_or(0, |files| files.len())
 }

@@ -21,7 +21,7 @@ async fn without_a_master_the_process_admits_and_quits_cleanly() {
     assert_eq!(http::get(nginx.port(), "/").await.status, 200);
 
     count_logged(&nginx, "200 allow ", 1).await;
-    eventually(PATIENCE, "discovery's sockets are closed", || nginx.udp_sockets().len() == 1).await;
+    nginx.only_udp_socket().await;
     assert!(nginx.quit().await.success());
     nginx.finish().await;
 }
@@ -54,7 +54,7 @@ async fn without_a_master_an_idle_client_goes_with_its_configuration() {
     let mut nginx = single_process(&dev).await;
     let mut kept = Client::connect(nginx.port()).await.expect("nginx accepts");
     assert_eq!(kept.get("/").await.expect("a response").status, 200);
-    eventually(PATIENCE, "the socket stays", || nginx.udp_sockets().len() == 1).await;
+    nginx.only_udp_socket().await;
 
     nginx.reload().await;
 
