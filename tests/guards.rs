@@ -10,7 +10,7 @@ const SHOP: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone calls "bucket=guards" rate=1000r/s;
         ratelimitly_tracker shop "service=shop" ttl=60s max_samples=16 min_sample_threshold=1;
@@ -194,7 +194,7 @@ async fn g08_a_request_that_timed_out_open_is_reported() {
     let (status, logged) = ask(&nginx).await;
 
     assert_eq!((status, logged.as_str()), (200, "200 - \"GET / HTTP/1.1\""));
-    let requests = dev.requests();
+    let requests = dev.await_requests("the send and its replay", |requests| requests.len() >= 2).await;
     assert_eq!(requests.iter().map(|request| request.copy).collect::<Vec<_>>(), [1, 2], "{requests:#?}");
     let reports = dev.await_reports("one", |reports| !reports.is_empty()).await;
     assert!(reports[0].observations[0].latency_ms >= 200, "the wait is part of it: {reports:#?}");

@@ -12,7 +12,7 @@ const CHECKOUT: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=500ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone checkout "bucket=checkout" rate=5r/1h;
         ratelimitly_tracker inventory "service=inventory" ttl=60s max_samples=8 min_sample_threshold=2;
@@ -59,7 +59,7 @@ async fn nginx(dev: &Dev, fail: &str, upstream: &str) -> Nginx {
 
 /// A client that finds the servers where nginx finds them.
 async fn client(dev: &Dev) -> Client {
-    let policy = RequestPolicy::builder().unit(Duration::from_millis(500)).build().expect("a policy");
+    let policy = RequestPolicy::builder().unit(Duration::from_millis(600)).build().expect("a policy");
     let builder = Client::builder(dev.key().parse().expect("a key of the client's own format"));
     let builder = builder.service_domain(dev.zone()).expect("a domain").dns_server(dev.dns_addr());
     builder.request_policy(policy).build().await.expect("the client finds the servers")

@@ -26,7 +26,7 @@ use std::io::Write;
 /// Both failure policies and the status that each makes of a failure.
 const POLICIES: [(&str, u16); 2] = [("open", 200), ("close", 429)];
 
-/// The unit is 200 ms and the horizon 600 ms unless a test sets it.
+/// The unit is 600 ms and the horizon 1.8 s unless a test sets it.
 const CONFIGURATION: &str = r#"
     http {
         ratelimitly_auth_key {key};
@@ -55,7 +55,7 @@ fn builder(dev: &Dev, fail: &str) -> Builder {
 }
 
 fn builder_with(text: &str, dev: &Dev, fail: &str) -> Builder {
-    Nginx::builder(text).dev(dev).set("fail", fail).set("unit", "200ms")
+    Nginx::builder(text).dev(dev).set("fail", fail).set("unit", "600ms")
 }
 
 /// An nginx whose worker has found the servers.

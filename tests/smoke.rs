@@ -8,7 +8,7 @@ const TWO_AN_HOUR: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail close;
         ratelimitly_zone two "bucket=smoke" rate=2r/1h;
 

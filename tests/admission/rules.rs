@@ -10,7 +10,7 @@ const RULES: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone a "bucket=rules:a" rate=101r/s;
         ratelimitly_zone b "bucket=rules:b" rate=102r/s;

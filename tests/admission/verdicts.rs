@@ -10,7 +10,7 @@ const THREE_AN_HOUR: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone three "bucket=three" rate=3r/h;
 
@@ -97,7 +97,7 @@ const TWO_OF_EACH: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone first "bucket=first" rate=1000r/s;
         ratelimitly_zone second "bucket=second" rate=1000r/s;
@@ -155,7 +155,7 @@ const ONE_FOR_A_DEAD_UPSTREAM: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone one "bucket=one" rate=1r/h;
 
@@ -190,7 +190,7 @@ const READ_EARLY: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone one "bucket=one" rate=1r/h;
         map $ratelimitly_verdict $known {

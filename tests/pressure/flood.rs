@@ -33,7 +33,7 @@ async fn a_flood_of_50_000_datagrams_a_second_leaves_health_requests_quick() {
     assert!(middle < bound, "health requests take {middle:?} within the flood, {quiet:?} without");
     assert_eq!(status(&nginx).await, 200);
     let allowed = || nginx.access_log().last().is_some_and(|line| line.starts_with("200 allow "));
-    eventually(Duration::from_secs(5), "it was an allow that admitted", allowed).await;
+    eventually(Duration::from_secs(20), "it was an allow that admitted", allowed).await;
     nginx.finish().await;
 }
 

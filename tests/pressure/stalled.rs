@@ -24,7 +24,7 @@ fn with_delay() -> String {
 async fn a_request_whose_admission_ends_as_another_starts_goes_on() {
     for (fail, expected) in POLICIES {
         let dev = Dev::single().await;
-        let nginx = builder_with(&with_delay(), &dev, fail).start().await;
+        let nginx = builder_with(&with_delay(), &dev, fail).set("unit", "200ms").start().await;
         nginx.admits().await;
         silence(&dev).await;
         let port = nginx.port();
@@ -37,7 +37,7 @@ async fn a_request_whose_admission_ends_as_another_starts_goes_on() {
         clients.push(ask("/"));
         dev.await_requests("the third is asked about", |seen| {
             let ids: std::collections::HashSet<_> = seen.iter().map(|event| &event.request_id).collect();
-            ids.len() == 2
+            ids.len() >= 2
         })
         .await;
 

@@ -54,7 +54,7 @@ const PANICKING: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fault handler_panic=1;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
         ratelimitly_tracker shop "service=shop";
@@ -80,6 +80,8 @@ async fn g17_an_internal_failure_is_not_reported() {
     let broken = http::get(nginx.port(), "/").await;
     nginx.await_access_log(1).await;
     let after_failure = attempts(&nginx);
+    // A worker that knows no server yet could not report.
+    nginx.admits().await;
     let whole = http::get(nginx.port(), "/").await;
 
     assert_eq!((broken.status, whole.status), (500, 200));
@@ -99,7 +101,7 @@ const SLOW_CLIENT: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
         ratelimitly_tracker shop "service=shop";
 
@@ -162,7 +164,7 @@ const REFUSED_EARLIER: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
         ratelimitly_tracker shop "service=shop";
         limit_req_zone $server_addr zone=one:64k rate=1r/m;
@@ -215,7 +217,7 @@ const FAILING_UPSTREAM: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
         ratelimitly_tracker shop "service=shop";
 
@@ -225,7 +227,10 @@ const FAILING_UPSTREAM: &str = r#"
                 ratelimitly zone=calls;
                 ratelimitly_report shop;
                 proxy_pass http://{upstream};
-                proxy_read_timeout 1s;
+                location /late {
+                    proxy_pass http://{upstream};
+                    proxy_read_timeout 1s;
+                }
             }
         }
     }

@@ -15,7 +15,7 @@ const REPORT_ONLY: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_tracker shop "service=shop";
 
         server {

@@ -16,7 +16,7 @@ const GUARDED_BY_A_PASSWORD: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
 
@@ -85,7 +85,7 @@ const TRY_FILES: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
 
@@ -148,7 +148,7 @@ const MIRRORED: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
 
@@ -191,7 +191,7 @@ const ASKS_WHO: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
 
@@ -239,7 +239,7 @@ const REWRITES: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
 

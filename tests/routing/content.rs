@@ -13,7 +13,7 @@ const INCLUDES: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         default_type text/html;
@@ -43,7 +43,7 @@ async fn c15_subrequests_of_resumed_content_run_without_the_client() {
         let nginx = warm(INCLUDES, &dev, fail, &PARTS).await;
 
         // Subrequests that wait for the client's next move would wait for ever: it makes none.
-        let response = timeout(Duration::from_secs(5), http::get(nginx.port(), "/page")).await;
+        let response = timeout(Duration::from_secs(20), http::get(nginx.port(), "/page")).await;
 
         let response = response.expect("the subrequests run at once");
         assert_eq!((response.status, response.text().as_str()), (200, "one, two allow!"));
@@ -58,7 +58,7 @@ const TWO_UPSTREAMS: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         ratelimitly_tracker app "service=app";
@@ -106,7 +106,7 @@ const A_FILE: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
 

@@ -12,7 +12,7 @@ const BY_URI: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         ratelimitly_tracker pages "service=pages";
@@ -36,7 +36,7 @@ const BY_NAME: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         ratelimitly_tracker pages "service=pages";
@@ -110,7 +110,7 @@ const PANICS: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_fault handler_panic=1;
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -156,7 +156,7 @@ const AFTER_AN_ALLOW: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         ratelimitly_tracker pages "service=pages";

@@ -11,7 +11,7 @@ const INDEX: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
 
@@ -89,7 +89,7 @@ const REPORTED: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         ratelimitly_tracker folders "service=folders" ttl=40s;
@@ -138,7 +138,7 @@ const ACCEL: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         ratelimitly_tracker app "service=app";
@@ -198,7 +198,7 @@ const POST_ACTION: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         ratelimitly_tracker app "service=app";
