@@ -3,11 +3,11 @@
 //! delayed request does is in `routing/limits.rs`.
 
 use ratelimitly_devserver::{Fault, FaultKind};
-use ratelimitly_tests::http::{Client, Response};
+use ratelimitly_tests::http::Response;
+use ratelimitly_tests::raw::Raw;
 use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, http};
-use std::sync::Arc;
+use rustix::process::Signal;
 use std::time::Duration;
-use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 /// What holds under both failure policies is tried under both.
@@ -20,10 +20,11 @@ const LIMIT_REQ: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         limit_req_zone $uri zone=one_a_second:1m rate=1r/s;
+        limit_req_zone $uri zone=one_in_two:1m rate=30r/m;
         limit_req_zone $uri zone=rare:1m rate=1r/m;
         limit_req_status 429;
 
@@ -68,18 +69,18 @@ async fn warm(text: &str, dev: &Dev, fail: &str, limit: &str) -> Nginx {
     nginx
 }
 
-/// Six clients with a connection each, whose requests leave at the same moment.
-async fn together(port: u16) -> JoinSet<Response> {
-    let barrier = Arc::new(Barrier::new(CLIENTS));
+/// Six clients with a connection each, whose requests the worker finds at the same moment: it stands still until all are
+/// there.
+async fn together(nginx: &Nginx) -> JoinSet<Response> {
+    let worker = nginx.worker_pid();
+    nginx.signal(worker, Signal::STOP);
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
-        let barrier = Arc::clone(&barrier);
-        let mut client = Client::connect(port).await.expect("nginx takes the connection");
-        clients.spawn(async move {
-            barrier.wait().await;
-            client.get("/").await.expect("a response")
-        });
+        let mut client = Raw::connect(nginx.port()).await.expect("the kernel takes the connection");
+        client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("the kernel takes the request");
+        clients.spawn(async move { client.response().await.expect("a response") });
     }
+    nginx.signal(worker, Signal::CONT);
     clients
 }
 
@@ -92,6 +93,11 @@ fn count(responses: &[Response], status: u16, limit: &str) -> usize {
 async fn admissions(dev: &Dev, nginx: &Nginx) -> usize {
     nginx.admits().await;
     dev.admissions().len()
+}
+
+/// When the worker sent each of the test's admissions, by its own clock.
+fn asked_at(dev: &Dev) -> Vec<u64> {
+    dev.admissions().iter().map(|event| event.timestamp_ms).collect()
 }
 
 /// Statuses and verdicts of the access log, sorted.
@@ -113,14 +119,14 @@ async fn a_burst_lets_three_reach_the_server_two_of_them_later() {
         let dev = Dev::single().await;
         let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=one_a_second burst=2;").await;
 
-        let responses = together(nginx.port()).await.join_all().await;
+        let responses = together(&nginx).await.join_all().await;
 
         assert_eq!(count(&responses, 200, "PASSED"), 1);
         assert_eq!(count(&responses, 200, "DELAYED"), 2);
         assert_eq!(count(&responses, 429, "REJECTED"), 3);
         assert_eq!(outcomes(&nginx, CLIENTS).await, three_and_three());
         assert_eq!(admissions(&dev, &nginx).await, 3);
-        let asked: Vec<u64> = dev.admissions().iter().map(|event| event.time_ms).collect();
+        let asked = asked_at(&dev);
         let apart = |pair: &[u64]| pair[1] - pair[0];
         assert!(asked.windows(2).map(apart).all(|ms| ms > 250), "asked when they go on: {asked:?}");
         nginx.finish().await;
@@ -133,7 +139,7 @@ async fn a_burst_without_delay_lets_three_reach_the_server_at_once() {
         let dev = Dev::single().await;
         let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=rare burst=2 nodelay;").await;
 
-        let responses = together(nginx.port()).await.join_all().await;
+        let responses = together(&nginx).await.join_all().await;
 
         assert_eq!(count(&responses, 200, "PASSED"), 3);
         assert_eq!(count(&responses, 429, "REJECTED"), 3);
@@ -149,13 +155,13 @@ async fn a_burst_with_some_delay_lets_three_reach_the_server_one_of_them_later()
         let dev = Dev::single().await;
         let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=one_a_second burst=2 delay=1;").await;
 
-        let responses = together(nginx.port()).await.join_all().await;
+        let responses = together(&nginx).await.join_all().await;
 
         assert_eq!(count(&responses, 200, "PASSED"), 2);
         assert_eq!(count(&responses, 200, "DELAYED"), 1);
         assert_eq!(count(&responses, 429, "REJECTED"), 3);
         assert_eq!(admissions(&dev, &nginx).await, 3);
-        let asked: Vec<u64> = dev.admissions().iter().map(|event| event.time_ms).collect();
+        let asked = asked_at(&dev);
         assert!(asked[2] - asked[1] > 250, "asked when it goes on: {asked:?}");
         nginx.finish().await;
     }
@@ -167,7 +173,7 @@ async fn without_a_burst_one_reaches_the_server() {
         let dev = Dev::single().await;
         let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=rare;").await;
 
-        let responses = together(nginx.port()).await.join_all().await;
+        let responses = together(&nginx).await.join_all().await;
 
         assert_eq!(count(&responses, 200, "PASSED"), 1);
         assert_eq!(count(&responses, 429, "REJECTED"), 5);
@@ -180,8 +186,8 @@ async fn without_a_burst_one_reaches_the_server() {
 async fn a_debt_refuses_unasked_until_it_is_paid() {
     for fail in POLICIES {
         let dev = Dev::single().await;
-        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=one_a_second burst=2 nodelay;").await;
-        together(nginx.port()).await.join_all().await;
+        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=one_in_two burst=2 nodelay;").await;
+        together(&nginx).await.join_all().await;
         let before = admissions(&dev, &nginx).await;
 
         let mut refused = 0;
@@ -204,7 +210,7 @@ async fn a_dry_run_of_limit_req_lets_all_six_reach_the_server() {
         let dev = Dev::single().await;
         let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=rare; limit_req_dry_run on;").await;
 
-        let responses = together(nginx.port()).await.join_all().await;
+        let responses = together(&nginx).await.join_all().await;
 
         assert_eq!(count(&responses, 200, "PASSED"), 1);
         assert_eq!(count(&responses, 200, "REJECTED_DRY_RUN"), 5);
@@ -221,7 +227,7 @@ async fn limit_conn_lets_two_of_six_reach_the_server() {
         let nginx = warm(LIMIT_CONN, &dev, fail, "").await;
         dev.fault(Fault::Hold).await;
 
-        let mut clients = together(nginx.port()).await;
+        let mut clients = together(&nginx).await;
 
         // The refused ones are answered while the others wait for their verdicts.
         for _ in 0..4 {
@@ -245,7 +251,7 @@ async fn a_dry_run_of_limit_conn_lets_all_six_reach_the_server() {
         let nginx = warm(LIMIT_CONN, &dev, fail, "limit_conn_dry_run on;").await;
         dev.fault(Fault::Hold).await;
 
-        let clients = together(nginx.port()).await;
+        let clients = together(&nginx).await;
 
         eventually(Duration::from_secs(10), "all wait", || dev.status().held == CLIENTS).await;
         dev.clear([FaultKind::Hold]).await;

@@ -2,7 +2,9 @@
 
 use crate::{POLICIES, settled, warm};
 use ratelimitly_devserver::{Fault, FaultKind};
+use ratelimitly_tests::raw::Raw;
 use ratelimitly_tests::{Dev, eventually, http};
+use rustix::process::Signal;
 use std::time::Duration;
 
 const LIMIT_REQ: &str = r#"
@@ -10,7 +12,7 @@ const LIMIT_REQ: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {dns};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         limit_req_zone $server_addr zone=rare:1m rate=1r/m;
@@ -55,11 +57,21 @@ async fn what_limit_req_delays_is_asked_about_once() {
         let dev = Dev::start().await;
         let nginx = warm(LIMIT_REQ, &dev, fail, &[]).await;
 
-        let port = nginx.port();
-        let clients = std::iter::repeat_with(|| async move { http::get(port, "/paced").await.status });
-        let clients: tokio::task::JoinSet<u16> = clients.take(3).collect();
+        // The worker stands still until all three are there: it finds them at the same moment.
+        let worker = nginx.worker_pid();
+        nginx.signal(worker, Signal::STOP);
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            let mut client = Raw::connect(nginx.port()).await.expect("the kernel takes the connection");
+            let request = "GET /paced HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            client.send(request).await.expect("the kernel takes the request");
+            clients.push(client);
+        }
+        nginx.signal(worker, Signal::CONT);
 
-        assert_eq!(clients.join_all().await, [200; 3]);
+        for mut client in clients {
+            assert_eq!(client.response().await.expect("a response").status, 200);
+        }
         assert!(!nginx.log_lines("delaying request").is_empty(), "no request was delayed");
         settled(&dev, &nginx).await;
         assert_eq!(dev.admissions().len(), 3);
