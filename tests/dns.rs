@@ -3,7 +3,7 @@
 //! Rows D18 to D28 are about a pure function and are shown by the tests of `crates/config`.
 
 use ratelimitly_devserver::{Command, Config, DnsFault, Member, Servers};
-use ratelimitly_tests::{Dev, Nginx, eventually_some, http};
+use ratelimitly_tests::{Builder, Dev, Nginx, eventually_some, http};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const CONFIGURATION: &str = r#"
         ratelimitly_auth_key {key};
         ratelimitly_dns_srv {zone};
         ratelimitly_dns_resolver {nameservers};
-        ratelimitly_policy standard unit=200ms;
+        ratelimitly_policy standard unit={unit};
         ratelimitly_fail {fail};
         ratelimitly_zone dns "bucket=dns" rate=1000r/s;
 
@@ -35,7 +35,16 @@ async fn start(dev: &Dev, fail: &str) -> Nginx {
 }
 
 async fn start_with(dev: &Dev, fail: &str, nameservers: &str) -> Nginx {
-    Nginx::builder(CONFIGURATION).dev(dev).set("fail", fail).set("nameservers", nameservers).start().await
+    builder(dev, fail).set("nameservers", nameservers).set("unit", "600ms").start().await
+}
+
+/// One whose requests wait for DNS for 600 ms only: where nothing else is to come of it.
+async fn start_impatient(dev: &Dev, fail: &str) -> Nginx {
+    builder(dev, fail).set("nameservers", dev.dns_addr()).set("unit", "200ms").start().await
+}
+
+fn builder(dev: &Dev, fail: &str) -> Builder {
+    Nginx::builder(CONFIGURATION).dev(dev).set("fail", fail)
 }
 
 /// Three servers whose DNS has this fault from the beginning.
@@ -65,7 +74,7 @@ async fn recovers(nginx: &Nginx) {
 async fn fails(fault: DnsFault) {
     for (fail, expected) in POLICIES {
         let dev = with_fault(fault.clone()).await;
-        let nginx = start(&dev, fail).await;
+        let nginx = start_impatient(&dev, fail).await;
 
         for _ in 0..3 {
             assert_eq!(status(&nginx).await, expected, "fail {fail}, {fault:?}");
@@ -83,7 +92,7 @@ async fn fails(fault: DnsFault) {
 async fn recovers_from(fault: DnsFault) {
     for (fail, expected) in POLICIES {
         let dev = with_fault(fault.clone()).await;
-        let nginx = start(&dev, fail).await;
+        let nginx = start_impatient(&dev, fail).await;
         assert_eq!(status(&nginx).await, expected, "fail {fail}, {fault:?}");
         nginx.await_access_log(1).await;
 
@@ -238,24 +247,46 @@ async fn a_refresh_that_fails_keeps_the_members() {
 async fn a_failed_discovery_is_repeated_at_most_once_a_second() {
     let dev = with_fault(DnsFault::NoSrv).await;
     let nginx = start(&dev, "close").await;
-    let started = Instant::now();
 
-    eventually_some(RECOVERY, "three discoveries", async || {
-        assert_eq!(status(&nginx).await, 429);
-        (dev.dns_counts().srv >= 3).then_some(())
-    })
-    .await;
+    // A question that a machine at a standstill does not answer within half a second is asked again, which spoils a row.
+    let mut took = Vec::new();
+    while took.len() < 4 && took.iter().all(|took| *took < Duration::from_millis(1900)) {
+        took.push(three_discoveries(&dev, &nginx).await);
+    }
 
-    assert!(started.elapsed() > Duration::from_millis(1900), "three took {:?}", started.elapsed());
+    let slow = took.iter().any(|took| *took > Duration::from_millis(1900));
+    assert!(slow, "rows of three took {took:?}");
     let lines = nginx.log_lines(r"\[warn\].*discovery failed");
     assert_eq!(lines.len(), 1, "a row of failures is logged once a minute: {lines:#?}");
     nginx.finish().await;
+}
+
+/// How long it takes until three more have begun.
+async fn three_discoveries(dev: &Dev, nginx: &Nginx) -> Duration {
+    let (started, before) = (Instant::now(), dev.dns_counts().srv);
+    eventually_some(RECOVERY, "three discoveries", async || {
+        assert_eq!(status(nginx).await, 429);
+        (dev.dns_counts().srv >= before + 3).then_some(())
+    })
+    .await;
+    started.elapsed()
 }
 
 /// How many datagrams have come so far; takes them off.
 fn questions(nameserver: &UdpSocket) -> usize {
     nameserver.set_nonblocking(true).expect("a look without waiting");
     std::iter::from_fn(|| nameserver.recv(&mut [0; 512]).ok()).count()
+}
+
+/// The records live for a second; a request after that looks them up again. Waits until it is done.
+async fn next_discovery(dev: &Dev, nginx: &Nginx) {
+    let looked_up = dev.dns_counts().srv;
+    eventually_some(RECOVERY, "the next discovery", async || {
+        status(nginx).await;
+        (dev.dns_counts().srv > looked_up).then_some(())
+    })
+    .await;
+    nginx.only_udp_socket().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -266,15 +297,14 @@ async fn the_nameserver_that_answered_last_is_asked_first_the_next_time() {
     let nginx = start_with(&dev, "close", &nameservers).await;
     recovers(&nginx).await;
     assert!(questions(&silent) > 0, "it is the first one of the configuration");
-    let looked_up = dev.dns_counts().srv;
 
-    // The records live for a second; a request after that looks them up again.
-    eventually_some(RECOVERY, "the next discovery", async || {
-        status(&nginx).await;
-        (dev.dns_counts().srv > looked_up).then_some(())
-    })
-    .await;
+    // The other one is asked where the first has no answer within half a second, as on a machine at a standstill.
+    let mut asked = Vec::new();
+    while asked.len() < 4 && !asked.contains(&0) {
+        next_discovery(&dev, &nginx).await;
+        asked.push(questions(&silent));
+    }
 
-    assert_eq!(questions(&silent), 0, "the one that answered was asked first");
+    assert!(asked.contains(&0), "the one that answered was not asked first: {asked:?}");
     nginx.finish().await;
 }
