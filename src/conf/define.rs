@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use ratelimitly_config::arguments::{self, ArgumentError, refuse_quoted, refuse_quotes, split};
+use ratelimitly_config::arguments::{self, ArgumentError, refuse_enclosed, refuse_quoted, split};
 use ratelimitly_config::duration;
 use ratelimitly_config::name;
 use ratelimitly_config::number::parse_u32;
@@ -33,9 +33,7 @@ pub fn zone(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     main.zones.refuse_taken(name)?;
     let [bucket, rate] = named(rest, ["bucket", "rate"], ZONE)?;
     let bucket = identity(cf, "bucket", required(bucket, "bucket", ZONE)?)?;
-    let rate = judged(cf, "rate", required(rate, "rate", ZONE)?, |text| {
-        Rate::parse(text).map_err(|error| Problem::Rate { text: Excerpt::new(text), error })
-    })?;
+    let rate = judged(cf, "rate", required(rate, "rate", ZONE)?, parse_rate)?;
     main.zones.insert(name, Zone::new(name, bucket, rate));
     Ok(())
 }
@@ -53,7 +51,6 @@ pub fn tracker(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     }
     let names = ["service", "ttl", "max_samples", "min_sample_threshold"];
     let [service, ttl, samples, minimum] = named(rest, names, TRACKER)?;
-    refuse_quotes(rest)?;
     let settings = TrackerSettings {
         ttl_ms: ttl.map_or(Ok(TTL_MS), |text| milliseconds("ttl", text))?,
         max_samples: samples.map_or(Ok(MAX_SAMPLES), max_samples)?,
@@ -121,12 +118,19 @@ pub(super) fn unknown(argument: &[u8], usage: &'static str) -> Problem {
     Problem::Arguments { error: ArgumentError::Unknown(Excerpt::new(argument)), usage }
 }
 
+fn parse_rate(value: &[u8]) -> Result<Rate, Problem> {
+    refuse_quoted(b"rate", value)?;
+    Rate::parse(value).map_err(|error| Problem::Rate { text: Excerpt::new(value), error })
+}
+
 fn milliseconds(argument: &'static str, value: &[u8]) -> Result<u32, Problem> {
+    refuse_quoted(argument.as_bytes(), value)?;
     let text = Excerpt::new(value);
     duration::parse_ms(value).map_err(|error| Problem::Duration { argument, text, error })
 }
 
 fn number(argument: &'static str, value: &[u8]) -> Result<u32, Problem> {
+    refuse_quoted(argument.as_bytes(), value)?;
     let text = Excerpt::new(value);
     parse_u32(value).map_err(|error| Problem::Number { argument, text, error })
 }
@@ -145,12 +149,8 @@ fn judged<T: Copy>(
     text: &[u8],
     parse: impl FnOnce(&[u8]) -> Result<T, Problem>,
 ) -> Result<Parsed<T>, Problem> {
-    let quotes = refuse_quoted(argument.as_bytes(), text);
-    let parsed = Parsed::compile(cf, text, |text| {
-        quotes?;
-        parse(text)
-    })?;
-    if let (Parsed::Rendered(_), Err(quotes)) = (&parsed, quotes) {
+    let parsed = Parsed::compile(cf, text, parse)?;
+    if let (Parsed::Rendered(_), Err(quotes)) = (&parsed, refuse_quoted(argument.as_bytes(), text)) {
         cf.warn(quotes);
     }
     Ok(parsed)
@@ -158,7 +158,7 @@ fn judged<T: Copy>(
 
 /// A bucket or a service; its static text is checked here, a rendered one for each request.
 fn identity(cf: &Conf, argument: &'static str, text: &[u8]) -> Result<Template, Problem> {
-    refuse_quoted(argument.as_bytes(), text)?;
+    refuse_enclosed(argument.as_bytes(), text)?;
     if text.is_empty() {
         return Err(Problem::Empty { argument, max: NAME_MAX });
     }

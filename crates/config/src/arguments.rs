@@ -95,6 +95,17 @@ pub fn refuse_quoted(name: &[u8], value: &[u8]) -> Result<(), QuoteError> {
     }
 }
 
+/// Refuses a value that stands between two quotes. Text that only begins with one may be meant.
+///
+/// # Errors
+/// [`QuoteError`].
+pub fn refuse_enclosed(name: &[u8], value: &[u8]) -> Result<(), QuoteError> {
+    match value {
+        [first, .., last] if first == last => refuse_quoted(name, value),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +149,9 @@ mod tests {
         );
         assert!(refuse_quoted(b"bucket", b"'a").is_err());
         assert!(refuse_quoted(b"bucket", b"a\"b").is_ok());
+        assert!(refuse_enclosed(b"bucket", b"'a'").is_err() && refuse_enclosed(b"bucket", b"''").is_err());
+        for text in ["\"", "'a' b", "'a\"", "aba", ""] {
+            assert_eq!(refuse_enclosed(b"bucket", text.as_bytes()), Ok(()), "{text}");
+        }
     }
 }
