@@ -1,9 +1,7 @@
 //! nginx's own limits in front: what they refuse is never asked about, over every protocol.
 
 use crate::protocol::protocols;
-use crate::site::{Row, SOON, Site};
-use ratelimitly_devserver::{Command, Fault, FaultKind, Servers};
-use ratelimitly_tests::eventually;
+use crate::site::{Row, Site};
 
 /// Each protocol has a port and with it limits of its own.
 const LIMITED: &str = r#"
@@ -51,13 +49,10 @@ async fn what_limit_conn_refuses_is_not_asked_about() {
     for protocol in protocols() {
         let waiting = site.enter(*protocol, &[Row::get("/single").arrives(1)]);
         let refused = site.enter(*protocol, &[Row::get("/single").unasked().gives(503, "-")]);
-        site.dev.fault(Fault::Hold).await;
-        tokio::join!(site.ask(*protocol, waiting), async {
-            eventually(SOON, format!("{protocol}: the first request waits"), || site.dev.status().held == 1)
-                .await;
+        tokio::join!(site.ask(*protocol, waiting.clone()), async {
+            site.arrives(&waiting).await;
             site.ask(*protocol, refused).await;
-            let release = Command::Clear { servers: Servers::All, faults: vec![FaultKind::Hold] };
-            site.dev.apply(release).await.expect("the answer can be released");
+            site.gate.notify_one();
         });
     }
 

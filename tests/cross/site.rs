@@ -11,7 +11,9 @@ use ratelimitly_tests::http::Response;
 use ratelimitly_tests::tls::Certificate;
 use ratelimitly_tests::{Answer, Dev, Nginx, Seen, Upstream, eventually, eventually_some};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Longest wait for what follows within a moment.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
@@ -100,6 +102,8 @@ pub(crate) struct Site {
     pub(crate) dev: Dev,
     pub(crate) nginx: Nginx,
     pub(crate) upstream: Upstream,
+    /// What the upstream waits for before it answers `/single`.
+    pub(crate) gate: Arc<Notify>,
     certificate: Certificate,
     ledger: Vec<Entry>,
 }
@@ -121,8 +125,10 @@ impl Site {
 
     /// An nginx that has not asked anything yet.
     pub(crate) async fn cold(text: &str, values: &[(&str, &str)]) -> Site {
-        let (dev, upstream, certificate) =
-            (Dev::single().await, Upstream::start(answer).await, Certificate::new());
+        let gate = Arc::new(Notify::new());
+        let gated = Arc::clone(&gate);
+        let upstream = Upstream::start(move |seen| answer(seen, &gated)).await;
+        let (dev, certificate) = (Dev::single().await, Certificate::new());
         // With its debug output nginx spends most of its time writing about packets of QUIC.
         let text = text.replace("{listeners}", listeners());
         let mut builder = Nginx::builder(&text).dev(&dev).log_level("info");
@@ -131,7 +137,7 @@ impl Site {
         }
         builder = builder.set("upstream", upstream.address());
         let nginx = builder.set("certificate", certificate.folder().display()).start().await;
-        Site { dev, nginx, upstream, certificate, ledger: Vec::new() }
+        Site { dev, nginx, upstream, gate, certificate, ledger: Vec::new() }
     }
 
     /// Asks for all rows over each protocol; gives each protocol's responses in the rows' order.
@@ -183,6 +189,13 @@ impl Site {
         let asked = format!(" {target} ");
         let about = || self.nginx.access_log().into_iter().filter(|line| line.contains(&asked));
         eventually_some(SOON, format!("{target} is logged"), async || about().next()).await
+    }
+
+    /// Waits until the first of these is at the upstream.
+    pub(crate) async fn arrives(&self, entries: &Range<usize>) {
+        let target = &self.ledger[entries.start].target;
+        let arrived = || self.upstream.seen().iter().any(|seen| seen.target == *target);
+        eventually(SOON, format!("{target} arrives at the upstream"), arrived).await;
     }
 
     /// The first datagram of the admission of a request whose target begins so.
@@ -244,10 +257,11 @@ fn sorted(mut texts: Vec<String>) -> Vec<String> {
     texts
 }
 
-/// The upstream: who has a name is known, everything else is stored.
-fn answer(seen: &Seen) -> Answer {
+/// The upstream: who has a name is known, everything else is stored, `/single` once the gate opens for it.
+fn answer(seen: &Seen, gate: &Arc<Notify>) -> Answer {
     match (seen.target.as_str(), seen.headers.get("x-user")) {
         ("/who", None) => Answer::Respond(403, "nobody".into()),
+        (target, _) if target.starts_with("/single") => Answer::When(Arc::clone(gate), 200, "stored".into()),
         _ => Answer::ok("stored"),
     }
 }

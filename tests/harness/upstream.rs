@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// A request that arrived.
@@ -34,6 +35,8 @@ pub enum Answer {
     Respond(u16, Bytes),
     /// The same after a while.
     Late(Duration, u16, Bytes),
+    /// The same once the test says so with `notify_one`, which may come first.
+    When(Arc<Notify>, u16, Bytes),
     /// The connection is closed without a response.
     Close,
 }
@@ -120,6 +123,10 @@ async fn answer(
         Answer::Respond(status, body) => (status, body),
         Answer::Late(delay, status, body) => {
             tokio::time::sleep(delay).await; // the late answer itself, nothing that a test waits for: no poll
+            (status, body)
+        }
+        Answer::When(gate, status, body) => {
+            gate.notified().await;
             (status, body)
         }
         Answer::Close => return Err("closed as the test asked".into()),

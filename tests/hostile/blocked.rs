@@ -5,7 +5,10 @@ use crate::reset;
 use ratelimitly_devserver::Fault;
 use ratelimitly_tests::raw::Raw;
 use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, eventually, eventually_some, http};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// The mirror's subrequest waits for the lock of a cache entry, and keeps the request's memory meanwhile.
 const LOCKED: &str = r#"
@@ -32,8 +35,8 @@ const LOCKED: &str = r#"
                 proxy_cache_key one;
                 proxy_cache_valid 200 1m;
                 proxy_cache_lock on;
-                proxy_cache_lock_timeout 3s;
-                proxy_cache_lock_age 10s;
+                proxy_cache_lock_timeout 60s;
+                proxy_cache_lock_age 60s;
             }
         }
     }
@@ -44,7 +47,13 @@ async fn a_request_given_up_while_a_subrequest_is_blocked_gets_no_decision() {
     for fail in ["open", "close"] {
         let dev = Dev::single().await;
         // The first mirror holds the lock while the second request comes and goes.
-        let upstream = Upstream::start(|_| Answer::Late(Duration::from_secs(2), 200, "late".into())).await;
+        let gate = Arc::new(Notify::new());
+        let (gated, is_first) = (Arc::clone(&gate), AtomicBool::new(true));
+        let upstream = Upstream::start(move |_| match is_first.swap(false, Ordering::Relaxed) {
+            true => Answer::When(Arc::clone(&gated), 200, "late".into()),
+            false => Answer::ok("late"),
+        })
+        .await;
         let builder = Nginx::builder(LOCKED).dev(&dev).set("fail", fail).set("upstream", upstream.address());
         let nginx = builder.start().await;
         nginx.admits().await;
@@ -59,6 +68,8 @@ async fn a_request_given_up_while_a_subrequest_is_blocked_gets_no_decision() {
 
         reset(vec![second]);
         dev.clear([]).await;
+        nginx.admits().await; // the second one's answer has come before this one's
+        gate.notify_one();
 
         assert_eq!(first.await.expect("a response").status, 200);
         let lines = nginx.await_access_log(2).await;
