@@ -13,7 +13,7 @@ async fn start(kind: KeyKind) -> (DevServer, Client) {
     let key = crate::support::key(kind);
     let dev = DevServer::start(Config::default().key(key.clone())).await.unwrap();
     // A unit far longer than a loaded machine needs: no test here is about timing.
-    let policy = RequestPolicy::builder().unit(Duration::from_millis(500)).build().unwrap();
+    let policy = RequestPolicy::builder().unit(Duration::from_millis(600)).build().unwrap();
     let client = Client::builder(key.encode().parse().unwrap())
         .service_domain(dev.zone())
         .unwrap()
@@ -94,7 +94,7 @@ async fn its_reports_make_its_guards_deny() {
 async fn its_replays_sealed_afresh_consume_once() {
     let (dev, client) = start(KeyKind::Aes).await;
     // Round 0 finds nobody who answers; the replay gets the verdict.
-    dev.apply(Command::Fault { servers: Default::default(), fault: Fault::Delay { ms: 600 } }).await.unwrap();
+    dev.apply(Command::Fault { servers: Default::default(), fault: Fault::Delay { ms: 700 } }).await.unwrap();
     let checkout = Resource::new("checkout", WINDOW, 1).unwrap();
     let response = within(client.request().consume(&checkout, 1).unwrap().send()).await.unwrap();
     assert_eq!(response.decision(), Decision::Granted);
