@@ -16,6 +16,8 @@ mod namespace;
 mod network;
 #[path = "pressure/overflow.rs"]
 mod overflow;
+#[path = "pressure/segments.rs"]
+mod segments;
 #[path = "pressure/stalled.rs"]
 mod stalled;
 

@@ -22,6 +22,7 @@ pub(super) struct Notes {
     dropped: Cell<u64>,
     undecided: RefCell<Paced>,
     rebound: RefCell<Paced>,
+    unsegmented: RefCell<Paced>,
     rebind_failed: RefCell<Paced>,
     /// The last send that failed.
     refused: Cell<Option<(SocketAddr, SendError)>>,
@@ -39,6 +40,7 @@ impl Notes {
             dropped: Cell::default(),
             undecided: RefCell::default(),
             rebound: RefCell::default(),
+            unsegmented: RefCell::default(),
             rebind_failed: RefCell::default(),
             refused: Cell::default(),
         }
@@ -83,6 +85,17 @@ impl Notes {
     /// A send that failed; `counters` logs it.
     pub(super) fn send_refused(&self, to: SocketAddr, error: SendError) {
         self.refused.set(Some((to, error)));
+    }
+
+    /// Datagrams that went out one by one, and do so from now on.
+    pub(super) fn unsegmented(&self, to: SocketAddr, error: SendError) {
+        paced(
+            &self.unsegmented,
+            Level::Info,
+            format_args!(
+                "the kernel cannot segment what is sent to {to}: {error}; each datagram is sent by itself"
+            ),
+        );
     }
 
     pub(super) fn rebound(&self, old: u16, new: u16) {

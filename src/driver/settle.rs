@@ -95,10 +95,14 @@ impl Driver {
                     let transmits = core.transmits().map(|transmit| (transmit.to, transmit.bytes));
                     socket.send(&mut self.sender.borrow_mut(), transmits, &mut results)
                 });
-                if let Some((place, error)) = self.sender.borrow_mut().refused.take()
+                let mut sender = self.sender.borrow_mut();
+                if let Some((place, error)) = sender.refused.take()
                     && let Some(transmit) = core.transmits().nth(place)
                 {
                     self.notes.send_refused(transmit.to, error);
+                }
+                if let Some((to, error)) = sender.unsegmented.take() {
+                    self.notes.unsegmented(to, error);
                 }
                 core.handle_sent(now, &results[..sent]);
                 sent

@@ -2,10 +2,15 @@
 //!
 //! Called by the driver. It never blocks, knows no protocol, and decides nothing about what a failed send means.
 
+mod receive;
+mod send;
+
+pub use receive::Receiver;
+pub use send::{SendError, Sender};
+
 use crate::nginx::address::RawAddress;
 use crate::nginx::connection::{Connection, OpenError, Ready};
-use std::cell::{Cell, UnsafeCell};
-use std::fmt;
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -13,10 +18,6 @@ use std::rc::Rc;
 
 /// Most datagrams taken in or handed out by one system call, and most taken in by one read event.
 pub const BATCH: usize = 64;
-/// Most errors in a row that one receive passes over.
-const MOST_ERRORS: usize = 8;
-/// Longest datagram that is taken in, bytes; a longer one is dropped.
-const DATAGRAM_MAX: usize = 1200;
 /// Asked of the kernel for the receive queue, bytes: room for a burst of some thousand answers of three servers each
 /// between two turns of the event loop (the kernel counts 768 bytes and more for a short datagram, and doubles what is
 /// asked). `net.core.rmem_max` may cut it.
@@ -35,6 +36,8 @@ enum Family {
 pub struct Bound {
     fd: OwnedFd,
     family: Family,
+    /// Whether the kernel knows `UDP_SEGMENT` (Linux 4.18).
+    gso: bool,
 }
 
 impl Bound {
@@ -64,12 +67,14 @@ impl Bound {
         // Neither a smaller queue nor silence about what overflows it is a reason to go without a socket.
         let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_QUEUE);
         let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+        // An older kernel would take the option of a message for nothing and send all its datagrams as one.
+        let gso = set_option(&fd, libc::IPPROTO_UDP, send::UDP_SEGMENT, 0).is_ok();
         let name = RawAddress::new(address);
         // SAFETY: the address is read during the call only.
         if unsafe { libc::bind(fd.as_raw_fd(), name.as_ptr(), name.len()) } == -1 {
             return Err(io::Error::last_os_error().into());
         }
-        Ok(Bound { fd, family })
+        Ok(Bound { fd, family, gso })
     }
 }
 
@@ -84,6 +89,8 @@ fn set_option(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc
 pub struct UdpSocket {
     connection: Connection,
     family: Family,
+    /// Whether datagrams may share a message: the kernel can, and has not failed to.
+    gso: Cell<bool>,
     /// Datagrams that the kernel had dropped when a receive last told.
     dropped: Cell<u32>,
 }
@@ -102,7 +109,8 @@ impl UdpSocket {
     pub fn register(bound: Bound, handler: Rc<dyn Ready>) -> Result<UdpSocket, OpenError> {
         let connection = Connection::open(bound.fd, handler)?;
         connection.arm_read()?;
-        Ok(UdpSocket { connection, family: bound.family, dropped: Cell::new(0) })
+        let gso = Cell::new(bound.gso);
+        Ok(UdpSocket { connection, family: bound.family, gso, dropped: Cell::new(0) })
     }
 
     /// The local port.
@@ -134,20 +142,25 @@ impl UdpSocket {
         transmits: impl Iterator<Item = (SocketAddr, &'a [u8])>,
         results: &mut [bool; BATCH],
     ) -> usize {
-        let fd = self.connection.fd().as_raw_fd();
-        sender.batch.clear();
+        let fd = self.connection.fd();
+        let mut transmits = transmits.take(BATCH);
+        let Some(first) = transmits.next() else { return 0 };
+        let Some(second) = transmits.next() else {
+            results[0] = sender.send_one(fd, first.1, self.reachable(first.0).as_ref());
+            return 1;
+        };
+        sender.clear();
         let mut count = 0;
-        for (to, bytes) in transmits.take(BATCH) {
+        for (to, bytes) in [first, second].into_iter().chain(transmits) {
             results[count] = false;
-            match self.reachable(to) {
-                Some(address) => sender.batch.push((count, address, bytes.as_ptr(), bytes.len())),
-                None => sender.refused = Some((count, SendError::Ipv4Only)),
-            }
+            sender.add(count, to, bytes, self.gso.get(), || self.reachable(to));
             count += 1;
         }
-        // SAFETY: the slices noted in the batch are borrowed for 'a, which outlasts this call.
+        // SAFETY: the slices that were added are borrowed for 'a, which outlasts this call.
         unsafe { sender.hand_over(fd, results) };
-        sender.batch.clear();
+        if sender.unsegmented.is_some() {
+            self.gso.set(false);
+        }
         count
     }
 
@@ -168,204 +181,5 @@ impl UdpSocket {
         let more = receiver.receive(self.connection.fd().as_raw_fd(), each);
         let dropped = receiver.dropped().map_or(0, |count| count.wrapping_sub(self.dropped.replace(count)));
         Received { more, dropped }
-    }
-}
-
-/// Why a datagram was not sent.
-#[derive(Clone, Copy, Debug)]
-pub enum SendError {
-    /// The kernel's error number.
-    Kernel(i32),
-    /// An IPv6 address, and a socket that has IPv4 alone.
-    Ipv4Only,
-}
-
-impl SendError {
-    fn last() -> SendError {
-        SendError::Kernel(io::Error::last_os_error().raw_os_error().unwrap_or(0))
-    }
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SendError::Kernel(number) => io::Error::from_raw_os_error(*number).fmt(f),
-            SendError::Ipv4Only => f.write_str("the socket has no IPv6"),
-        }
-    }
-}
-
-/// Recycled memory for sending.
-pub struct Sender {
-    /// Index of the result, destination, bytes. The pointers are used only within one `send`.
-    batch: Vec<(usize, RawAddress, *const u8, usize)>,
-    parts: Vec<libc::iovec>,
-    messages: Vec<libc::mmsghdr>,
-    /// The last datagram that a send could not get rid of, by its place among those sent, and why.
-    pub refused: Option<(usize, SendError)>,
-}
-
-impl Sender {
-    /// Memory for [`BATCH`] datagrams.
-    pub fn new() -> Sender {
-        Sender {
-            batch: Vec::with_capacity(BATCH),
-            parts: Vec::with_capacity(BATCH),
-            messages: Vec::with_capacity(BATCH),
-            refused: None,
-        }
-    }
-
-    /// Hands the batch to the kernel: one system call for one datagram or for all, one more for each that is refused.
-    ///
-    /// # Safety
-    /// The bytes that the batch points to must be live.
-    unsafe fn hand_over(&mut self, fd: libc::c_int, results: &mut [bool; BATCH]) {
-        if let [(index, to, bytes, len)] = self.batch[..] {
-            // SAFETY: the caller's promise; the address is read during the call only.
-            let sent = unsafe { libc::sendto(fd, bytes.cast(), len, 0, to.as_ptr(), to.len()) };
-            results[index] = sent >= 0;
-            if sent < 0 {
-                self.refused = Some((index, SendError::last()));
-            }
-            return;
-        }
-        self.fill_messages();
-        let mut done = 0;
-        while done < self.messages.len() {
-            let rest = &mut self.messages[done..];
-            // SAFETY: every header points to an address in `batch` and a part in `parts`, neither of which changes
-            // before `fill_messages` runs again, and to bytes that the caller promises to be live.
-            let sent = unsafe { libc::sendmmsg(fd, rest.as_mut_ptr(), rest.len() as libc::c_uint, 0) };
-            let taken = usize::try_from(sent).unwrap_or(0);
-            for (index, ..) in &self.batch[done..done + taken] {
-                results[*index] = true;
-            }
-            if taken == 0 {
-                // The first one is the one refused; the rest are tried again.
-                self.refused = Some((self.batch[done].0, SendError::last()));
-            }
-            done += taken.max(1);
-        }
-        self.messages.clear();
-    }
-
-    fn fill_messages(&mut self) {
-        self.parts.clear();
-        self.messages.clear();
-        self.parts.extend(
-            self.batch
-                .iter()
-                .map(|(_, _, bytes, len)| libc::iovec { iov_base: bytes.cast_mut().cast(), iov_len: *len }),
-        );
-        for ((_, to, ..), part) in self.batch.iter().zip(&mut self.parts) {
-            // SAFETY: mmsghdr is plain C data for which zeroes are a value.
-            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-            message.msg_hdr.msg_name = to.as_ptr().cast_mut().cast();
-            message.msg_hdr.msg_namelen = to.len();
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
-            self.messages.push(message);
-        }
-    }
-}
-
-/// Recycled memory for receiving. The kernel reads and writes all of it through pointers, so it lies in vectors and an `Rc`,
-/// which may be moved while pointers to their contents exist, and not in boxes, which may not.
-pub struct Receiver {
-    buffers: Vec<UnsafeCell<[u8; DATAGRAM_MAX]>>,
-    /// Each points into `buffers`, and each of `messages` to one of these.
-    _parts: Vec<libc::iovec>,
-    messages: Vec<libc::mmsghdr>,
-    /// What the kernel adds to a batch's first datagram; the first header points to it.
-    control: Rc<UnsafeCell<DropControl>>,
-}
-
-/// The control message of SO_RXQ_OVFL: a count since the socket was opened. It comes with the first drop, not before.
-#[repr(C)]
-struct DropControl {
-    header: libc::cmsghdr,
-    dropped: u32,
-    _padding: u32,
-}
-
-impl Receiver {
-    /// Memory for [`BATCH`] datagrams.
-    pub fn new() -> Receiver {
-        let buffers: Vec<UnsafeCell<_>> = (0..BATCH).map(|_| UnsafeCell::new([0; DATAGRAM_MAX])).collect();
-        let mut parts: Vec<libc::iovec> = buffers
-            .iter()
-            .map(|buffer| libc::iovec { iov_base: buffer.get().cast(), iov_len: DATAGRAM_MAX })
-            .collect();
-        // SAFETY: a control message is plain C data for which zeroes are a value.
-        let control = Rc::new(UnsafeCell::new(unsafe { std::mem::zeroed::<DropControl>() }));
-        let mut messages: Vec<libc::mmsghdr> = parts
-            .iter_mut()
-            .map(|part| {
-                // SAFETY: mmsghdr is plain C data for which zeroes are a value.
-                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-                message.msg_hdr.msg_iov = part;
-                message.msg_hdr.msg_iovlen = 1;
-                message
-            })
-            .collect();
-        messages[0].msg_hdr.msg_control = control.get().cast();
-        Receiver { buffers, _parts: parts, messages, control }
-    }
-
-    /// The kernel's count of dropped datagrams, if it came with the last batch.
-    fn dropped(&self) -> Option<u32> {
-        if self.messages[0].msg_hdr.msg_controllen < size_of::<libc::cmsghdr>() + size_of::<u32>() {
-            return None;
-        }
-        // SAFETY: the kernel has written a whole control message there, and writes again only in the next receive.
-        let control = unsafe { &*self.control.get() };
-        let is_count =
-            control.header.cmsg_level == libc::SOL_SOCKET && control.header.cmsg_type == libc::SO_RXQ_OVFL;
-        is_count.then_some(control.dropped)
-    }
-
-    fn receive(&mut self, fd: libc::c_int, mut each: impl FnMut(&mut [u8])) -> bool {
-        let received = self.receive_batch(fd);
-        for (message, buffer) in self.messages[..received].iter().zip(&self.buffers) {
-            if message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 {
-                // SAFETY: the kernel is done with the buffer until the next call, and `&mut self` is held here.
-                let buffer = unsafe { &mut *buffer.get() };
-                each(&mut buffer[..message.msg_len as usize]);
-            }
-        }
-        received == BATCH
-    }
-
-    /// How many datagrams the kernel had. An error is an interruption or a pending error of the socket, which the call
-    /// has taken off; one that stays counts as an empty queue, for the loop must not spin on it.
-    fn receive_batch(&mut self, fd: libc::c_int) -> usize {
-        for _ in 0..MOST_ERRORS {
-            let received = self.receive_once(fd);
-            if let Ok(received) = usize::try_from(received) {
-                return received;
-            }
-            self.messages[0].msg_hdr.msg_controllen = 0;
-            if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
-                break;
-            }
-        }
-        0
-    }
-
-    fn receive_once(&mut self, fd: libc::c_int) -> libc::c_int {
-        // The kernel has put what it used in its place.
-        self.messages[0].msg_hdr.msg_controllen = size_of::<DropControl>();
-        // SAFETY: every header points to a part and through it to a buffer, the first one to the control message too, all
-        // on the heap and owned by `self`; the kernel writes into these and the headers' own fields during the call only.
-        unsafe {
-            libc::recvmmsg(
-                fd,
-                self.messages.as_mut_ptr(),
-                BATCH as libc::c_uint,
-                libc::MSG_DONTWAIT,
-                std::ptr::null_mut(),
-            )
-        }
     }
 }

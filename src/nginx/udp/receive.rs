@@ -1,0 +1,114 @@
+//! Receiving a batch of datagrams by one system call, and what the kernel says of those that it had to drop.
+//!
+//! Called by the socket. It never waits and knows no protocol.
+
+use super::BATCH;
+use std::cell::UnsafeCell;
+use std::io;
+use std::rc::Rc;
+
+/// Most errors in a row that one receive passes over.
+const MOST_ERRORS: usize = 8;
+/// Longest datagram that is taken in, bytes; a longer one is dropped.
+const DATAGRAM_MAX: usize = 1200;
+
+/// Recycled memory for receiving. The kernel reads and writes all of it through pointers, so it lies in vectors and an `Rc`,
+/// which may be moved while pointers to their contents exist, and not in boxes, which may not.
+pub struct Receiver {
+    buffers: Vec<UnsafeCell<[u8; DATAGRAM_MAX]>>,
+    /// Each points into `buffers`, and each of `messages` to one of these.
+    _parts: Vec<libc::iovec>,
+    messages: Vec<libc::mmsghdr>,
+    /// What the kernel adds to a batch's first datagram; the first header points to it.
+    control: Rc<UnsafeCell<DropControl>>,
+}
+
+/// The control message of SO_RXQ_OVFL: a count since the socket was opened. It comes with the first drop, not before.
+#[repr(C)]
+struct DropControl {
+    header: libc::cmsghdr,
+    dropped: u32,
+    _padding: u32,
+}
+
+impl Receiver {
+    /// Memory for [`BATCH`] datagrams.
+    pub fn new() -> Receiver {
+        let buffers: Vec<UnsafeCell<_>> = (0..BATCH).map(|_| UnsafeCell::new([0; DATAGRAM_MAX])).collect();
+        let mut parts: Vec<libc::iovec> = buffers
+            .iter()
+            .map(|buffer| libc::iovec { iov_base: buffer.get().cast(), iov_len: DATAGRAM_MAX })
+            .collect();
+        // SAFETY: a control message is plain C data for which zeroes are a value.
+        let control = Rc::new(UnsafeCell::new(unsafe { std::mem::zeroed::<DropControl>() }));
+        let mut messages: Vec<libc::mmsghdr> = parts
+            .iter_mut()
+            .map(|part| {
+                // SAFETY: mmsghdr is plain C data for which zeroes are a value.
+                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                message.msg_hdr.msg_iov = part;
+                message.msg_hdr.msg_iovlen = 1;
+                message
+            })
+            .collect();
+        messages[0].msg_hdr.msg_control = control.get().cast();
+        Receiver { buffers, _parts: parts, messages, control }
+    }
+
+    /// The kernel's count of dropped datagrams, if it came with the last batch.
+    pub(super) fn dropped(&self) -> Option<u32> {
+        if self.messages[0].msg_hdr.msg_controllen < size_of::<libc::cmsghdr>() + size_of::<u32>() {
+            return None;
+        }
+        // SAFETY: the kernel has written a whole control message there, and writes again only in the next receive.
+        let control = unsafe { &*self.control.get() };
+        let is_count =
+            control.header.cmsg_level == libc::SOL_SOCKET && control.header.cmsg_type == libc::SO_RXQ_OVFL;
+        is_count.then_some(control.dropped)
+    }
+
+    /// Hands each datagram to `each`; tells whether there may be more.
+    pub(super) fn receive(&mut self, fd: libc::c_int, mut each: impl FnMut(&mut [u8])) -> bool {
+        let received = self.receive_batch(fd);
+        for (message, buffer) in self.messages[..received].iter().zip(&self.buffers) {
+            if message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 {
+                // SAFETY: the kernel is done with the buffer until the next call, and `&mut self` is held here.
+                let buffer = unsafe { &mut *buffer.get() };
+                each(&mut buffer[..message.msg_len as usize]);
+            }
+        }
+        received == BATCH
+    }
+
+    /// How many datagrams the kernel had. An error is an interruption or a pending error of the socket, which the call
+    /// has taken off; one that stays counts as an empty queue, for the loop must not spin on it.
+    fn receive_batch(&mut self, fd: libc::c_int) -> usize {
+        for _ in 0..MOST_ERRORS {
+            let received = self.receive_once(fd);
+            if let Ok(received) = usize::try_from(received) {
+                return received;
+            }
+            self.messages[0].msg_hdr.msg_controllen = 0;
+            if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
+                break;
+            }
+        }
+        0
+    }
+
+    fn receive_once(&mut self, fd: libc::c_int) -> libc::c_int {
+        // The kernel has put what it used in its place.
+        self.messages[0].msg_hdr.msg_controllen = size_of::<DropControl>();
+        // SAFETY: every header points to a part and through it to a buffer, the first one to the control message too, all
+        // on the heap and owned by `self`; the kernel writes into these and the headers' own fields during the call only.
+        unsafe {
+            libc::recvmmsg(
+                fd,
+                self.messages.as_mut_ptr(),
+                BATCH as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        }
+    }
+}

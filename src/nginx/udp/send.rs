@@ -1,0 +1,281 @@
+//! Sending a batch of datagrams with as little of the kernel's work as it allows.
+//!
+//! Called by the socket. A system call is shared by the whole batch (`sendmmsg`), and the kernel's way through routing,
+//! filters and the device by the datagrams of one length to one server: they are one message, which the kernel cuts into
+//! datagrams again (generic segmentation offload, `UDP_SEGMENT`), on the wire like any others. It never waits and decides
+//! nothing about what a failure means.
+
+use super::BATCH;
+use crate::nginx::address::RawAddress;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// `UDP_SEGMENT` of linux/udp.h, which the crate libc has not for Linux.
+pub(super) const UDP_SEGMENT: libc::c_int = 103;
+/// Most bytes in one message: below what an IP packet can say of its own length.
+const MESSAGE_MAX: usize = 65_000;
+/// What the kernel answers where it cannot segment: the datagrams do not fit the path's MTU as they are, the device
+/// computes no checksums, IPsec is in the way, or a filter forbids the option.
+const CANNOT_SEGMENT: [i32; 5] =
+    [libc::EINVAL, libc::EMSGSIZE, libc::EIO, libc::EOPNOTSUPP, libc::ENOPROTOOPT];
+
+/// Why a datagram was not sent.
+#[derive(Clone, Copy, Debug)]
+pub enum SendError {
+    /// The kernel's error number.
+    Kernel(i32),
+    /// An IPv6 address, and a socket that has IPv4 alone.
+    Ipv4Only,
+}
+
+impl SendError {
+    fn last() -> SendError {
+        SendError::Kernel(io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
+
+    fn cannot_segment(self) -> bool {
+        matches!(self, SendError::Kernel(number) if CANNOT_SEGMENT.contains(&number))
+    }
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SendError::Kernel(number) => io::Error::from_raw_os_error(*number).fmt(f),
+            SendError::Ipv4Only => f.write_str("the socket has no IPv6"),
+        }
+    }
+}
+
+/// A datagram of the batch. The pointer is used only within one `send`.
+struct Datagram {
+    /// Its place among those that were to be sent.
+    place: usize,
+    bytes: *const u8,
+    group: usize,
+}
+
+/// Datagrams of one length to one address.
+#[derive(Clone, Copy)]
+struct Group {
+    to: SocketAddr,
+    raw: RawAddress,
+    /// Length of each, bytes.
+    size: usize,
+    count: usize,
+    /// Where its parts begin.
+    first: usize,
+}
+
+/// The control message of UDP_SEGMENT.
+#[repr(C)]
+struct SegmentSize {
+    header: libc::cmsghdr,
+    size: u16,
+    _padding: [u8; 6],
+}
+
+/// Recycled memory for sending.
+pub struct Sender {
+    datagrams: Vec<Datagram>,
+    groups: Vec<Group>,
+    /// The datagrams' bytes, group after group.
+    parts: Vec<libc::iovec>,
+    /// The datagrams' places in the same order.
+    places: Vec<usize>,
+    /// One for each group.
+    controls: Vec<SegmentSize>,
+    messages: Vec<libc::mmsghdr>,
+    /// The last datagram that a send could not get rid of, by its place among those sent, and why.
+    pub refused: Option<(usize, SendError)>,
+    /// The last address whose datagrams had to be sent one by one because the kernel cannot segment on the way to it.
+    pub unsegmented: Option<(SocketAddr, SendError)>,
+}
+
+impl Sender {
+    /// Memory for [`BATCH`] datagrams.
+    pub fn new() -> Sender {
+        Sender {
+            datagrams: Vec::with_capacity(BATCH),
+            groups: Vec::with_capacity(BATCH),
+            parts: Vec::with_capacity(BATCH),
+            places: Vec::with_capacity(BATCH),
+            controls: Vec::with_capacity(BATCH),
+            messages: Vec::with_capacity(BATCH),
+            refused: None,
+            unsegmented: None,
+        }
+    }
+
+    /// Sends a single datagram, which needs no batch; `to` is `None` where the socket cannot reach it.
+    pub(super) fn send_one(&mut self, fd: BorrowedFd<'_>, bytes: &[u8], to: Option<&RawAddress>) -> bool {
+        let sent = to.ok_or(SendError::Ipv4Only).and_then(|to| send_to(fd, bytes, to));
+        sent.inspect_err(|error| self.refused = Some((0, *error))).is_ok()
+    }
+
+    /// Begins a batch.
+    pub(super) fn clear(&mut self) {
+        self.datagrams.clear();
+        self.groups.clear();
+        self.messages.clear();
+    }
+
+    /// Adds a datagram; `raw` gives the address in the kernel's form, if the socket can reach it. With `gso` it may share
+    /// a message with others.
+    pub(super) fn add(
+        &mut self,
+        place: usize,
+        to: SocketAddr,
+        bytes: &[u8],
+        gso: bool,
+        raw: impl FnOnce() -> Option<RawAddress>,
+    ) {
+        let size = bytes.len();
+        let takes =
+            |group: &Group| group.size == size && group.to == to && (group.count + 1) * size <= MESSAGE_MAX;
+        let found = if gso { self.groups.iter().rposition(takes) } else { None };
+        let group = match found {
+            Some(group) => group,
+            None => {
+                let Some(raw) = raw() else {
+                    self.refused = Some((place, SendError::Ipv4Only));
+                    return;
+                };
+                self.groups.push(Group { to, raw, size, count: 0, first: 0 });
+                self.groups.len() - 1
+            }
+        };
+        self.groups[group].count += 1;
+        self.datagrams.push(Datagram { place, bytes: bytes.as_ptr(), group });
+    }
+
+    /// Hands what was added to the kernel: one system call, and more only where something is refused.
+    ///
+    /// # Safety
+    /// The bytes that were added must be live.
+    pub(super) unsafe fn hand_over(&mut self, fd: BorrowedFd<'_>, results: &mut [bool; BATCH]) {
+        self.order();
+        self.fill_messages();
+        let mut done = 0;
+        while done < self.messages.len() {
+            let rest = &mut self.messages[done..];
+            // SAFETY: every header points to an address in `groups`, to parts and to a control message in `controls`, none of
+            // which changes before the next batch, and through the parts to bytes that the caller promises to be live.
+            let sent =
+                unsafe { libc::sendmmsg(fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as libc::c_uint, 0) };
+            let taken = usize::try_from(sent).unwrap_or(0);
+            for group in &self.groups[done..done + taken] {
+                for place in &self.places[group.first..][..group.count] {
+                    results[*place] = true;
+                }
+            }
+            if taken == 0 {
+                // The first one is the one refused; the rest are tried again.
+                // SAFETY: the caller's promise.
+                unsafe { self.refuse(fd, done, SendError::last(), results) };
+            }
+            done += taken.max(1);
+        }
+    }
+
+    /// A message was refused. If it holds several datagrams each gets its own chance: less may fit where all did not.
+    ///
+    /// # Safety
+    /// The bytes that were added must be live.
+    unsafe fn refuse(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        group: usize,
+        error: SendError,
+        results: &mut [bool; BATCH],
+    ) {
+        let Group { to, count, first, .. } = self.groups[group];
+        if count == 1 {
+            self.refused = Some((self.places[first], error));
+            return;
+        }
+        // SAFETY: the caller's promise.
+        let any_sent = unsafe { self.send_singly(fd, group, results) };
+        if any_sent && error.cannot_segment() {
+            self.unsegmented = Some((to, error));
+        }
+    }
+
+    /// Sends a group's datagrams one by one; tells whether the kernel took any.
+    ///
+    /// # Safety
+    /// The bytes that were added must be live.
+    unsafe fn send_singly(&mut self, fd: BorrowedFd<'_>, group: usize, results: &mut [bool; BATCH]) -> bool {
+        let Group { raw, count, first, .. } = self.groups[group];
+        let mut any_sent = false;
+        for at in first..first + count {
+            let libc::iovec { iov_base, iov_len } = self.parts[at];
+            // SAFETY: the part describes a slice that was added, and the caller promises that it lives.
+            let bytes = unsafe { std::slice::from_raw_parts(iov_base.cast::<u8>(), iov_len) };
+            let place = self.places[at];
+            results[place] =
+                send_to(fd, bytes, &raw).inspect_err(|error| self.refused = Some((place, *error))).is_ok();
+            any_sent |= results[place];
+        }
+        any_sent
+    }
+
+    /// Lays the datagrams out group after group.
+    fn order(&mut self) {
+        let mut first = 0;
+        for group in &mut self.groups {
+            group.first = first;
+            first += std::mem::take(&mut group.count);
+        }
+        self.parts.resize(first, libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 });
+        self.places.resize(first, 0);
+        for datagram in &self.datagrams {
+            let group = &mut self.groups[datagram.group];
+            let at = group.first + group.count;
+            group.count += 1;
+            self.parts[at] = libc::iovec { iov_base: datagram.bytes.cast_mut().cast(), iov_len: group.size };
+            self.places[at] = datagram.place;
+        }
+    }
+
+    fn fill_messages(&mut self) {
+        self.controls.clear();
+        self.controls.extend(self.groups.iter().map(|group| SegmentSize::of(group.size)));
+        let parts = self.parts.as_mut_ptr();
+        for (group, control) in self.groups.iter().zip(&mut self.controls) {
+            // SAFETY: mmsghdr is plain C data for which zeroes are a value.
+            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            message.msg_hdr.msg_name = group.raw.as_ptr().cast_mut().cast();
+            message.msg_hdr.msg_namelen = group.raw.len();
+            message.msg_hdr.msg_iov = parts.wrapping_add(group.first);
+            message.msg_hdr.msg_iovlen = group.count;
+            if group.count > 1 {
+                message.msg_hdr.msg_control = (&raw mut *control).cast();
+                message.msg_hdr.msg_controllen = size_of::<SegmentSize>();
+            }
+            self.messages.push(message);
+        }
+    }
+}
+
+fn send_to(fd: BorrowedFd<'_>, bytes: &[u8], to: &RawAddress) -> Result<(), SendError> {
+    // SAFETY: bytes and address are read during the call only.
+    let sent =
+        unsafe { libc::sendto(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0, to.as_ptr(), to.len()) };
+    if sent < 0 { Err(SendError::last()) } else { Ok(()) }
+}
+
+impl SegmentSize {
+    /// Datagrams of so many bytes.
+    fn of(size: usize) -> SegmentSize {
+        // SAFETY: a control message is plain C data for which zeroes are a value.
+        let mut control: SegmentSize = unsafe { std::mem::zeroed() };
+        control.header.cmsg_level = libc::IPPROTO_UDP;
+        control.header.cmsg_type = UDP_SEGMENT;
+        control.header.cmsg_len = size_of::<libc::cmsghdr>() + size_of::<u16>();
+        control.size = size as u16;
+        control
+    }
+}

@@ -1,0 +1,93 @@
+//! Datagrams of one length to one server share a message to the kernel, where the kernel can segment it, and do not where it
+//! cannot. Both in a namespace of their own, whose counters count nothing else.
+
+use crate::builder;
+use crate::namespace::entered;
+use ratelimitly_tests::raw::Raw;
+use ratelimitly_tests::{Dev, Nginx};
+use rustix::process::Signal;
+
+/// Requests that reach the worker in one turn of its loop.
+const REQUESTS: usize = 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_one_turn_to_one_server_are_one_message() {
+    if !entered("segments::requests_of_one_turn_to_one_server_are_one_message", "true") {
+        return;
+    }
+    let dev = Dev::single().await;
+    let nginx = patient(&dev).await;
+
+    let messages = all_at_once(&dev, &nginx).await;
+
+    // The worker's own and a few of DNS; each answer is a message of the server.
+    assert!(
+        messages < REQUESTS + REQUESTS / 2,
+        "{messages} messages for {REQUESTS} requests and their answers"
+    );
+    assert!(nginx.log_lines("cannot segment").is_empty());
+    nginx.finish().await;
+}
+
+/// The loopback takes packets of 100 bytes: a request alone is sent in fragments, and one that shares a message not at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_the_kernel_cannot_segment_are_sent_one_by_one() {
+    const NAME: &str = "segments::requests_that_the_kernel_cannot_segment_are_sent_one_by_one";
+    if !entered(NAME, "ip link set lo mtu 100") {
+        return;
+    }
+    let dev = Dev::single().await;
+    let nginx = patient(&dev).await;
+
+    let messages = all_at_once(&dev, &nginx).await;
+    all_at_once(&dev, &nginx).await;
+
+    assert!(messages >= 2 * REQUESTS, "{messages} messages for {REQUESTS} requests and their answers");
+    let said = nginx.await_log_lines("the kernel cannot segment what is sent to 127.0.0.1:", 1).await;
+    assert_eq!(said.len(), 1, "it is tried once: {said:#?}");
+    assert!(nginx.log_lines("sending to a server's address failed").is_empty());
+    nginx.finish().await;
+}
+
+/// An nginx that replays nothing for 600 ms.
+async fn patient(dev: &Dev) -> Nginx {
+    let nginx = builder(dev, "close").set("unit", "600ms").log_level("info").start().await;
+    nginx.admits().await;
+    nginx
+}
+
+/// Wakes the worker with a request in each of several connections, each of which is allowed, and counts the UDP messages
+/// that are sent meanwhile on this side and on the server's.
+async fn all_at_once(dev: &Dev, nginx: &Nginx) -> usize {
+    let health = http::Request::get("/health").body(Default::default()).expect("a request");
+    let mut connections = Vec::new();
+    for _ in 0..REQUESTS {
+        let mut connection = Raw::connect(nginx.port()).await.expect("nginx accepts");
+        assert_eq!(connection.exchange(&health).await.expect("an answer").status, 204);
+        connections.push(connection);
+    }
+    dev.clear_events();
+    let before = messages_sent();
+
+    nginx.signal(nginx.worker_pid(), Signal::STOP);
+    for connection in &mut connections {
+        connection.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n").await.expect("a request");
+    }
+    nginx.signal(nginx.worker_pid(), Signal::CONT);
+
+    for connection in &mut connections {
+        assert_eq!(connection.response().await.expect("an answer").status, 200);
+    }
+    assert_eq!(dev.admissions().len(), REQUESTS, "each was asked about");
+    messages_sent() - before
+}
+
+/// `OutDatagrams` of this namespace: messages handed to UDP, whatever they are segmented into.
+fn messages_sent() -> usize {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("the kernel counts");
+    let mut rows = text.lines().filter_map(|row| row.strip_prefix("Udp: "));
+    let place = rows.next().and_then(|names| names.split(' ').position(|name| name == "OutDatagrams"));
+    let counts = rows.next().expect("a row of counts");
+    let count = place.and_then(|place| counts.split(' ').nth(place)).expect("the kernel counts messages");
+    count.parse().expect("a number")
+}
