@@ -229,6 +229,20 @@ async fn a_panic_in_the_handler_ends_its_own_request_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_panic_that_every_request_repeats_is_logged_once_a_minute() {
+    let dev = Dev::single().await;
+    let mut nginx = start(&dev, "close", "handler_panic=5").await;
+    nginx.expect_log(r"\[alert\].*panic at .*injected panic in the handler");
+    nginx.expect_log(r"\[alert\].*a panic was stopped in the pre-content handler");
+
+    assert_eq!(statuses(&nginx, 6).await, [500, 500, 500, 500, 500, 200]);
+
+    nginx.await_access_log(6).await;
+    assert_eq!(nginx.log_lines(r"\[alert\]").len(), 2, "{:#?}", nginx.log_lines(r"\[alert\]"));
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_panic_inside_the_core_drops_the_client_until_the_back_off_ends() {
     for (fail, expected) in POLICIES {
         let dev = Dev::single().await;
