@@ -6,6 +6,7 @@ use crate::namespace::entered;
 use ratelimitly_tests::raw::Raw;
 use ratelimitly_tests::{Dev, Nginx};
 use rustix::process::Signal;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Requests that reach the worker in one turn of its loop.
 const REQUESTS: usize = 20;
@@ -15,18 +16,22 @@ async fn requests_of_one_turn_to_one_server_are_one_message() {
     if !entered("segments::requests_of_one_turn_to_one_server_are_one_message", "true") {
         return;
     }
-    let dev = Dev::single().await;
-    let nginx = patient(&dev).await;
+    for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+        let dev = Dev::with(|mut config| {
+            config.listen = (address, 0).into();
+            config.servers(1)
+        })
+        .await;
+        let nginx = patient(&dev).await;
 
-    let messages = all_at_once(&dev, &nginx).await;
+        let messages = all_at_once(&dev, &nginx).await;
 
-    // The worker's own and a few of DNS; each answer is a message of the server.
-    assert!(
-        messages < REQUESTS + REQUESTS / 2,
-        "{messages} messages for {REQUESTS} requests and their answers"
-    );
-    assert!(nginx.log_lines("cannot segment").is_empty());
-    nginx.finish().await;
+        // The worker's own and a few of DNS; each answer is a message of the server.
+        let most = REQUESTS + REQUESTS / 2;
+        assert!(messages < most, "{address}: {messages} messages for {REQUESTS} requests and their answers");
+        assert!(nginx.log_lines("cannot segment").is_empty());
+        nginx.finish().await;
+    }
 }
 
 /// The loopback takes packets of 100 bytes: a request alone is sent in fragments, and one that shares a message not at all.
@@ -82,12 +87,23 @@ async fn all_at_once(dev: &Dev, nginx: &Nginx) -> usize {
     messages_sent() - before
 }
 
-/// `OutDatagrams` of this namespace: messages handed to UDP, whatever they are segmented into.
+/// Messages handed to UDP in this namespace, over IPv4 and IPv6, whatever they are segmented into.
 fn messages_sent() -> usize {
-    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("the kernel counts");
+    let read = |file: &str| {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
+        text.expect("the kernel counts what it sends")
+    };
+    over_ipv4(&read("snmp")).expect("a count over IPv4")
+        + over_ipv6(&read("snmp6")).expect("a count over IPv6")
+}
+
+/// One row has the names, the next one the counts.
+fn over_ipv4(text: &str) -> Option<usize> {
     let mut rows = text.lines().filter_map(|row| row.strip_prefix("Udp: "));
-    let place = rows.next().and_then(|names| names.split(' ').position(|name| name == "OutDatagrams"));
-    let counts = rows.next().expect("a row of counts");
-    let count = place.and_then(|place| counts.split(' ').nth(place)).expect("the kernel counts messages");
-    count.parse().expect("a number")
+    let place = rows.next()?.split(' ').position(|name| name == "OutDatagrams")?;
+    rows.next()?.split(' ').nth(place)?.parse().ok()
+}
+
+fn over_ipv6(text: &str) -> Option<usize> {
+    text.lines().find_map(|row| row.strip_prefix("Udp6OutDatagrams"))?.trim().parse().ok()
 }
