@@ -31,10 +31,11 @@ async fn start(dev: &Dev, fail: &str, rules: &str) -> Nginx {
     Nginx::builder(SHOP).dev(dev).set("fail", fail).set("rules", rules).start().await
 }
 
-/// The one request's status and access-log line; its log phase is over then.
+/// A request's status and access-log line; its log phase is over then.
 async fn ask(nginx: &Nginx) -> (u16, String) {
+    let before = nginx.access_log().len();
     let status = http::get(nginx.port(), "/").await.status;
-    (status, nginx.await_access_log(1).await.swap_remove(0))
+    (status, nginx.await_access_log(before + 1).await.swap_remove(before))
 }
 
 fn shop() -> String {
@@ -191,12 +192,14 @@ async fn g08_a_request_that_timed_out_open_is_reported() {
     nginx.admits().await;
     dev.fault(Fault::Silent).await;
 
-    let (status, logged) = ask(&nginx).await;
+    let timeout = async || {
+        let asked = ask(&nginx).await;
+        (asked, dev.await_reports("one", |reports| !reports.is_empty()).await)
+    };
+    let (((status, logged), reports), requests) = dev.replayed(timeout).await;
 
     assert_eq!((status, logged.as_str()), (200, "200 - \"GET / HTTP/1.1\""));
-    let requests = dev.await_requests("the send and its replay", |requests| requests.len() >= 2).await;
     assert_eq!(requests.iter().map(|request| request.copy).collect::<Vec<_>>(), [1, 2], "{requests:#?}");
-    let reports = dev.await_reports("one", |reports| !reports.is_empty()).await;
     assert!(reports[0].observations[0].latency_ms >= 200, "the wait is part of it: {reports:#?}");
     nginx.finish().await;
     one_report_of_the_shop(&dev.reports());

@@ -60,15 +60,17 @@ async fn o01_silence_ends_in_one_timeout_after_two_transmissions() {
     for (fail, expected) in POLICIES {
         let dev = Dev::single().await;
         let nginx = warm(&dev, fail).await;
-        let warm_up = failures(&nginx, 0).len();
         dev.fault(Fault::Silent).await;
 
-        assert_eq!(status(&nginx).await, expected, "fail {fail}");
+        let timeout = async || {
+            let before = failures(&nginx, 0).len();
+            (status(&nginx).await, failures(&nginx, before))
+        };
+        let (ended, requests) = dev.replayed(timeout).await;
 
-        let requests = dev.await_requests("one send and one replay", |requests| requests.len() >= 2).await;
-        assert_eq!(requests.len(), 2, "{requests:#?}");
+        assert_eq!(ended, (expected, vec!["timeout".to_owned()]), "fail {fail}");
+        assert_eq!(requests.len(), 2, "one send and one replay: {requests:#?}");
         assert!(are_one_request(&requests));
-        assert_eq!(failures(&nginx, warm_up), ["timeout"]);
         nginx.finish().await;
     }
 }
@@ -217,7 +219,7 @@ async fn o13_a_read_event_takes_at_most_64_datagrams() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_and_restarted_within_a_request_answers_its_replay() {
-    let dev = Dev::single().await;
+    let dev = Dev::restartable(1).await;
     let nginx = warm(&dev, "close").await;
     dev.fault(Fault::Silent).await;
     let port = nginx.port();
@@ -239,7 +241,7 @@ async fn a_server_killed_and_restarted_within_a_request_answers_its_replay() {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_are_gone_are_a_timeout_and_no_transport_error() {
     for (fail, expected) in POLICIES {
-        let dev = Dev::start().await;
+        let dev = Dev::restartable(3).await;
         let nginx = warm(&dev, fail).await;
         let warm_up = failures(&nginx, 0).len();
         dev.apply(Command::Down { servers: Servers::All }).await.expect("the servers end");

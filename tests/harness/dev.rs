@@ -1,15 +1,22 @@
 //! The development server as tests use it: started with a key, shared with the nginx that asks it, and its events cut
 //! down to what the test itself caused. Called by tests and by the lifecycle checks, which reset it.
 
+use crate::ports::free_ports;
+use crate::wait::holds_within;
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
 use ratelimitly_devserver::{Command, Config, DevServer, DnsFault, Event, Fault, FaultKind, Kind, Servers};
 use std::collections::HashSet;
+use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The rate of the lifecycle checks' own bucket (`alive.conf`), by which their requests are told from the test's.
 const ALIVE_RATE: u32 = 1_000_000;
+/// Requests that are made for a replay.
+const REPLAY_TRIES: usize = 4;
+/// How long a datagram may take that was sent before its request ended.
+const SETTLED: Duration = Duration::from_secs(2);
 /// Longest wait for events.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -48,6 +55,12 @@ impl Dev {
     /// One server; then each admission is one datagram unless it is repeated.
     pub async fn single() -> Dev {
         Dev::with(|config| config.servers(1)).await
+    }
+
+    /// So many servers for a test that ends some of them and starts them again: on ports that nobody is given meanwhile.
+    pub async fn restartable(servers: u16) -> Dev {
+        let listen = (Ipv4Addr::LOCALHOST, free_ports(servers)).into();
+        Dev::with(|config| Config { listen, ..config }.servers(servers.into())).await
     }
 
     /// With a configuration of the test's own; the AES key is added where it names none.
@@ -134,6 +147,23 @@ impl Dev {
     /// They did not in time.
     pub async fn await_reports(&self, what: &str, condition: impl FnMut(&[Event]) -> bool) -> Vec<Event> {
         self.await_own(Kind::Report, what, condition).await
+    }
+
+    /// Lets `ask` make a request that no server answers until one was sent more than once; gives what the last `ask` gave
+    /// and that request's datagrams. A worker that the machine keeps from working for a whole round leaves that round's
+    /// replay out, and rightly so; then another request is made.
+    ///
+    /// # Panics
+    /// None is replayed.
+    pub async fn replayed<T>(&self, mut ask: impl AsyncFnMut() -> T) -> (T, Vec<Event>) {
+        for _ in 0..REPLAY_TRIES {
+            self.clear_events();
+            let given = ask().await;
+            if holds_within(SETTLED, || self.requests().len() > 1).await {
+                return (given, self.requests());
+            }
+        }
+        panic!("none of {REPLAY_TRIES} requests was replayed; the last one: {:#?}", self.requests());
     }
 
     async fn await_own(

@@ -18,16 +18,25 @@ static TAKEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
 /// # Panics
 /// No free port is found.
 pub(crate) fn free_port() -> u16 {
+    free_ports(1)
+}
+
+/// The first of so many ports in a row, each of them free for TCP and UDP.
+///
+/// # Panics
+/// No such row is found.
+pub(crate) fn free_ports(count: u16) -> u16 {
     let mut taken = TAKEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let taken = taken.get_or_insert_default();
     for _ in 0..TRIES {
-        let port = FIRST + (random() % u64::from(COUNT)) as u16;
-        if !taken.contains(&port) && is_free(port) {
-            taken.insert(port);
-            return port;
+        let first = FIRST + (random() % u64::from(COUNT)) as u16;
+        let mut row = first..first + count;
+        if row.all(|port| !taken.contains(&port) && is_free(port)) {
+            taken.extend(first..first + count);
+            return first;
         }
     }
-    panic!("no free port of 127.0.0.1 found in {TRIES} tries");
+    panic!("no {count} free ports of 127.0.0.1 found in {TRIES} tries");
 }
 
 fn is_free(port: u16) -> bool {

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A server whose socket is closed: the kernel answers with a port unreachable, which the worker's one socket gets to see.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_several_endpoints_that_is_unreachable_costs_no_request() {
-    let dev = Dev::start().await;
+    let dev = Dev::restartable(3).await;
     let nginx = warm(&dev, "close").await;
     let newest = dev.servers()[2].id;
     let before = nginx.log_lines("ratelimitly: ").len();

@@ -57,7 +57,7 @@ async fn g10_a_location_without_rules_reports_and_never_asks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g11_reports_go_on_after_the_server_was_restarted() {
-    let dev = Dev::single().await;
+    let dev = Dev::restartable(1).await;
     let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).start().await;
     nginx.admits().await;
     http::get(nginx.port(), "/").await;
