@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
-use ratelimitly_core::wire::{Auth, MAX_DATAGRAM};
+use ratelimitly_core::wire::{Auth, MAX_DATAGRAM, Pdu, peek};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use std::sync::LazyLock;
 
@@ -81,4 +81,26 @@ fn sealed(kind: KeyKind, pdu: &[u8]) -> Vec<u8> {
         }
     }
     datagram
+}
+
+/// A response target: whatever opens and is a response must be the same after it has been sealed and opened again.
+///
+/// # Panics
+/// It is not: a finding.
+pub fn response(kind: KeyKind, input: &[u8]) {
+    let Some(mut received) = datagram(kind, input) else { return };
+    let claimed = peek(&received);
+    let Ok((tenant, pdu)) = auth(kind).open(&mut received) else { return };
+    assert_eq!(claimed, Ok(tenant));
+    let Pdu::RateResponse(view) = pdu else { return };
+    let (guards, resources): (Vec<_>, Vec<_>) = (view.guards().collect(), view.resources().collect());
+    let no_deficit = resources.iter().all(|resource| resource.deficit == 0);
+    assert_eq!(view.grants(), no_deficit && guards.iter().all(|guard| guard.passes()));
+
+    let mut again = Vec::new();
+    let sealed = auth(kind).seal_rate_response(&mut again, &tenant, b"another 12 b", &guards, &resources);
+    sealed.expect("it came in a datagram");
+    let (_, pdu) = auth(kind).open(&mut again).expect("a datagram of our own opens");
+    let Pdu::RateResponse(view) = pdu else { panic!("a response stays one") };
+    assert!(view.guards().eq(guards) && view.resources().eq(resources));
 }
