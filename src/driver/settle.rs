@@ -96,13 +96,12 @@ impl Driver {
                     socket.send(&mut self.sender.borrow_mut(), transmits, &mut results)
                 });
                 let mut sender = self.sender.borrow_mut();
-                if let Some((place, error)) = sender.refused.take()
-                    && let Some(transmit) = core.transmits().nth(place)
-                {
-                    self.notes.send_refused(transmit.to, error);
+                let to = |place| core.transmits().nth(place).map(|transmit| transmit.to);
+                if let Some((place, error)) = sender.refused.take() {
+                    to(place).inspect(|to| self.notes.send_refused(*to, error));
                 }
-                if let Some((to, error)) = sender.unsegmented.take() {
-                    self.notes.unsegmented(to, error);
+                if let Some((place, error)) = sender.unsegmented.take() {
+                    to(place).inspect(|to| self.notes.unsegmented(*to, error));
                 }
                 core.handle_sent(now, &results[..sent]);
                 sent

@@ -40,9 +40,21 @@ impl RawAddress {
         (&raw const self.storage).cast()
     }
 
+    /// The bytes that the kernel reads.
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: `new` has filled in `len` bytes, none of which are padding, and the result borrows from `self`.
+        unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), self.len as usize) }
+    }
+
     /// Its length, bytes.
     pub fn len(&self) -> libc::socklen_t {
         self.len
+    }
+}
+
+impl PartialEq for RawAddress {
+    fn eq(&self, other: &RawAddress) -> bool {
+        self.as_bytes() == other.as_bytes()
     }
 }
 

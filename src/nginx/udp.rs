@@ -153,7 +153,7 @@ impl UdpSocket {
         let mut count = 0;
         for (to, bytes) in [first, second].into_iter().chain(transmits) {
             results[count] = false;
-            sender.add(count, to, bytes, self.gso.get(), || self.reachable(to));
+            sender.add(count, self.reachable(to), bytes, self.gso.get());
             count += 1;
         }
         // SAFETY: the slices that were added are borrowed for 'a, which outlasts this call.

@@ -9,7 +9,6 @@ use super::BATCH;
 use crate::nginx::address::RawAddress;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `UDP_SEGMENT` of linux/udp.h, which the crate libc has not for Linux.
@@ -60,8 +59,7 @@ struct Datagram {
 /// Datagrams of one length to one address.
 #[derive(Clone, Copy)]
 struct Group {
-    to: SocketAddr,
-    raw: RawAddress,
+    to: RawAddress,
     /// Length of each, bytes.
     size: usize,
     count: usize,
@@ -85,13 +83,13 @@ pub struct Sender {
     parts: Vec<libc::iovec>,
     /// The datagrams' places in the same order.
     places: Vec<usize>,
-    /// One for each group.
+    /// One for each group that there can be.
     controls: Vec<SegmentSize>,
     messages: Vec<libc::mmsghdr>,
     /// The last datagram that a send could not get rid of, by its place among those sent, and why.
     pub refused: Option<(usize, SendError)>,
-    /// The last address whose datagrams had to be sent one by one because the kernel cannot segment on the way to it.
-    pub unsegmented: Option<(SocketAddr, SendError)>,
+    /// The last datagram that had to be sent by itself because the kernel cannot segment on its way, by its place.
+    pub unsegmented: Option<(usize, SendError)>,
 }
 
 impl Sender {
@@ -102,7 +100,7 @@ impl Sender {
             groups: Vec::with_capacity(BATCH),
             parts: Vec::with_capacity(BATCH),
             places: Vec::with_capacity(BATCH),
-            controls: Vec::with_capacity(BATCH),
+            controls: (0..BATCH).map(|_| SegmentSize::new()).collect(),
             messages: Vec::with_capacity(BATCH),
             refused: None,
             unsegmented: None,
@@ -122,31 +120,20 @@ impl Sender {
         self.messages.clear();
     }
 
-    /// Adds a datagram; `raw` gives the address in the kernel's form, if the socket can reach it. With `gso` it may share
-    /// a message with others.
-    pub(super) fn add(
-        &mut self,
-        place: usize,
-        to: SocketAddr,
-        bytes: &[u8],
-        gso: bool,
-        raw: impl FnOnce() -> Option<RawAddress>,
-    ) {
+    /// Adds a datagram; `to` is `None` where the socket cannot reach it. With `gso` it may share a message with others.
+    pub(super) fn add(&mut self, place: usize, to: Option<RawAddress>, bytes: &[u8], gso: bool) {
+        let Some(to) = to else {
+            self.refused = Some((place, SendError::Ipv4Only));
+            return;
+        };
         let size = bytes.len();
         let takes =
             |group: &Group| group.size == size && group.to == to && (group.count + 1) * size <= MESSAGE_MAX;
         let found = if gso { self.groups.iter().rposition(takes) } else { None };
-        let group = match found {
-            Some(group) => group,
-            None => {
-                let Some(raw) = raw() else {
-                    self.refused = Some((place, SendError::Ipv4Only));
-                    return;
-                };
-                self.groups.push(Group { to, raw, size, count: 0, first: 0 });
-                self.groups.len() - 1
-            }
-        };
+        let group = found.unwrap_or(self.groups.len());
+        if found.is_none() {
+            self.groups.push(Group { to, size, count: 0, first: 0 });
+        }
         self.groups[group].count += 1;
         self.datagrams.push(Datagram { place, bytes: bytes.as_ptr(), group });
     }
@@ -191,7 +178,7 @@ impl Sender {
         error: SendError,
         results: &mut [bool; BATCH],
     ) {
-        let Group { to, count, first, .. } = self.groups[group];
+        let Group { count, first, .. } = self.groups[group];
         if count == 1 {
             self.refused = Some((self.places[first], error));
             return;
@@ -199,7 +186,7 @@ impl Sender {
         // SAFETY: the caller's promise.
         let any_sent = unsafe { self.send_singly(fd, group, results) };
         if any_sent && error.cannot_segment() {
-            self.unsegmented = Some((to, error));
+            self.unsegmented = Some((self.places[first], error));
         }
     }
 
@@ -208,7 +195,7 @@ impl Sender {
     /// # Safety
     /// The bytes that were added must be live.
     unsafe fn send_singly(&mut self, fd: BorrowedFd<'_>, group: usize, results: &mut [bool; BATCH]) -> bool {
-        let Group { raw, count, first, .. } = self.groups[group];
+        let Group { to, count, first, .. } = self.groups[group];
         let mut any_sent = false;
         for at in first..first + count {
             let libc::iovec { iov_base, iov_len } = self.parts[at];
@@ -216,7 +203,7 @@ impl Sender {
             let bytes = unsafe { std::slice::from_raw_parts(iov_base.cast::<u8>(), iov_len) };
             let place = self.places[at];
             results[place] =
-                send_to(fd, bytes, &raw).inspect_err(|error| self.refused = Some((place, *error))).is_ok();
+                send_to(fd, bytes, &to).inspect_err(|error| self.refused = Some((place, *error))).is_ok();
             any_sent |= results[place];
         }
         any_sent
@@ -241,17 +228,16 @@ impl Sender {
     }
 
     fn fill_messages(&mut self) {
-        self.controls.clear();
-        self.controls.extend(self.groups.iter().map(|group| SegmentSize::of(group.size)));
         let parts = self.parts.as_mut_ptr();
         for (group, control) in self.groups.iter().zip(&mut self.controls) {
             // SAFETY: mmsghdr is plain C data for which zeroes are a value.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-            message.msg_hdr.msg_name = group.raw.as_ptr().cast_mut().cast();
-            message.msg_hdr.msg_namelen = group.raw.len();
+            message.msg_hdr.msg_name = group.to.as_ptr().cast_mut().cast();
+            message.msg_hdr.msg_namelen = group.to.len();
             message.msg_hdr.msg_iov = parts.wrapping_add(group.first);
             message.msg_hdr.msg_iovlen = group.count;
             if group.count > 1 {
+                control.size = group.size as u16;
                 message.msg_hdr.msg_control = (&raw mut *control).cast();
                 message.msg_hdr.msg_controllen = size_of::<SegmentSize>();
             }
@@ -268,14 +254,12 @@ fn send_to(fd: BorrowedFd<'_>, bytes: &[u8], to: &RawAddress) -> Result<(), Send
 }
 
 impl SegmentSize {
-    /// Datagrams of so many bytes.
-    fn of(size: usize) -> SegmentSize {
+    fn new() -> SegmentSize {
         // SAFETY: a control message is plain C data for which zeroes are a value.
         let mut control: SegmentSize = unsafe { std::mem::zeroed() };
         control.header.cmsg_level = libc::IPPROTO_UDP;
         control.header.cmsg_type = UDP_SEGMENT;
         control.header.cmsg_len = size_of::<libc::cmsghdr>() + size_of::<u16>();
-        control.size = size as u16;
         control
     }
 }
