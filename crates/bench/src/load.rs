@@ -301,3 +301,20 @@ fn is_whole(bytes: &[u8]) -> bool {
 fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: duration.subsec_nanos().into() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_whole;
+
+    #[test]
+    fn an_answer_is_whole_with_its_last_byte() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y\r\n\r\nabcde";
+        assert!(is_whole(answer));
+        assert!((0..answer.len()).all(|length| !is_whole(&answer[..length])));
+    }
+
+    #[test]
+    fn a_length_in_the_body_is_none() {
+        assert!(!is_whole(b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n\r\nContent-Length: 0\r\n"));
+    }
+}

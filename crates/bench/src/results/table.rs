@@ -139,3 +139,15 @@ fn aims(out: &mut String, results: &Results) {
         let _ = writeln!(out, "| {what} | {} | {most} | {met} |", cell(Some(&measured), digits));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        let shown = [(0.0, 0), (999.4, 0), (1000.0, 0), (-123_456.0, 0), (1_234_567.891, 2)];
+        let shown = shown.map(|(value, digits)| number(value, digits));
+        assert_eq!(shown, ["0", "999", "1,000", "-123,456", "1,234,567.89"]);
+    }
+}
