@@ -9,7 +9,7 @@ use crate::context::Decision;
 use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::posted::PostedEvent;
-use ratelimitly_core::client::{Completion, Failure, Outcome};
+use ratelimitly_core::client::{Client, Completion, Failure, Outcome};
 use std::rc::{Rc, Weak};
 
 /// Why a suspended request goes on.
@@ -86,31 +86,27 @@ impl Driver {
         if self.broken.get() || self.core.borrow().transmits().next().is_none() {
             return;
         }
-        let now = clock::monotonic();
+        // Less than a whole batch is the rest of the queue.
+        while self.with_core("sending", |core| self.send_batch(core)) == Some(BATCH) {}
+    }
+
+    /// Sends at most one batch and tells the core what became of each datagram; gives their number.
+    fn send_batch(&self, core: &mut Client) -> usize {
         let mut results = [false; BATCH];
-        loop {
-            let sent = self.with_core("sending", |core| {
-                let socket = self.socket.borrow();
-                let sent = socket.as_ref().map_or(0, |socket| {
-                    let transmits = core.transmits().map(|transmit| (transmit.to, transmit.bytes));
-                    socket.send(&mut self.sender.borrow_mut(), transmits, &mut results)
-                });
-                let mut sender = self.sender.borrow_mut();
-                let to = |place| core.transmits().nth(place).map(|transmit| transmit.to);
-                if let Some((place, error)) = sender.refused.take() {
-                    to(place).inspect(|to| self.notes.send_refused(*to, error));
-                }
-                if let Some((place, error)) = sender.unsegmented.take() {
-                    to(place).inspect(|to| self.notes.unsegmented(*to, error));
-                }
-                core.handle_sent(now, &results[..sent]);
-                sent
-            });
-            // Less than a whole batch was the rest of the queue.
-            if sent.unwrap_or(0) < BATCH {
-                return;
-            }
+        let mut sender = self.sender.borrow_mut();
+        let sent = self.socket.borrow().as_ref().map_or(0, |socket| {
+            let transmits = core.transmits().map(|transmit| (transmit.to, transmit.bytes));
+            socket.send(&mut sender, transmits, &mut results)
+        });
+        let to = |place| core.transmits().nth(place).map(|transmit| transmit.to);
+        if let Some((place, error)) = sender.refused.take() {
+            to(place).inspect(|to| self.notes.send_refused(*to, error));
         }
+        if let Some((place, error)) = sender.unsegmented.take() {
+            to(place).inspect(|to| self.notes.unsegmented(*to, error));
+        }
+        core.handle_sent(clock::monotonic(), &results[..sent]);
+        sent
     }
 
     fn arm_deadlines(&self) {
