@@ -269,7 +269,7 @@ async fn servers_that_do_not_answer_are_warned_of_once() {
             status(&nginx).await;
         }
 
-        let warning = r"\[warn\].*no valid answer from any of 1 servers within \d+ ms";
+        let warning = r"\[warn\].*no valid answer from any of 1 server within \d+ ms";
         nginx.await_log_line(warning).await;
         nginx.await_access_log(3).await;
         assert_eq!(nginx.log_lines(warning).len(), 1, "fail {fail}");

@@ -6,6 +6,7 @@ use crate::nginx::connection::OpenError;
 use crate::nginx::log::{Level, Log};
 use crate::nginx::udp::SendError;
 use crate::pace::Paced;
+use ratelimitly_config::text::Count;
 use ratelimitly_core::client::{Completion, Counters, Failure, Outcome};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -76,8 +77,9 @@ impl Notes {
         warn(
             &self.undecided,
             format_args!(
-                "no valid answer from any of {} servers within {} ms: such requests follow ratelimitly_fail",
-                done.members, done.waited_ms
+                "no valid answer from any of {} within {} ms: such requests follow ratelimitly_fail",
+                Count(usize::from(done.members), "server"),
+                done.waited_ms
             ),
         );
     }
