@@ -14,6 +14,8 @@ mod refused_rules;
 mod refused_settings;
 #[path = "configuration/secrets.rs"]
 mod secrets;
+#[path = "configuration/warned.rs"]
+mod warned;
 #[path = "configuration/wild.rs"]
 mod wild;
 
