@@ -159,6 +159,9 @@ fn judged<T: Copy>(
 /// A bucket or a service; its static text is checked here, a rendered one for each request.
 fn identity(cf: &Conf, argument: &'static str, text: &[u8]) -> Result<Template, Problem> {
     refuse_enclosed(argument.as_bytes(), text)?;
+    if let Err(quotes) = refuse_quoted(argument.as_bytes(), text) {
+        cf.warn(quotes);
+    }
     if text.is_empty() {
         return Err(Problem::Empty { argument, max: NAME_MAX });
     }

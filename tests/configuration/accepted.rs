@@ -223,16 +223,13 @@ async fn names_that_begin_with_a_quote() {
     accept(text, &[]).await;
 }
 
-/// Only a bucket between two quotes is refused.
 #[tokio::test]
 async fn a_bucket_may_hold_quotes() {
-    for bucket in [r#""bucket=q:\"x\"""#, r#""bucket='x' y""#, r#""bucket=\"""#] {
-        let text = r#"
-            http {
-                ratelimitly_zone z BUCKET rate=10r/s;
-            }"#;
-        accept(&text.replace("BUCKET", bucket), &[]).await;
-    }
+    let text = r#"
+        http {
+            ratelimitly_zone z "bucket=q:\"x\"" rate=10r/s;
+        }"#;
+    accept(text, &[]).await;
 }
 
 /// A bare number is seconds: the policy's horizon of 3 s exceeds a quota of 2 s, which names the unit that was understood.

@@ -13,6 +13,19 @@ async fn warned(text: &str, warnings: &[&[&str]]) {
     }
 }
 
+/// Only a bucket between two quotes is refused; one that nginx has cut at a space begins with one.
+#[tokio::test]
+async fn warns_of_a_bucket_that_begins_with_a_quote() {
+    for bucket in [r#""bucket='x' y""#, r#""bucket=\"""#, r#"bucket="$host$uri"#] {
+        let text = r#"
+            http {
+                ratelimitly_zone z BUCKET rate=10r/s;
+            }"#;
+        let begins = ["\"ratelimitly_zone\"", "the value of \"bucket=\" starts with a quote"];
+        warned(&text.replace("BUCKET", bucket), &[&begins]).await;
+    }
+}
+
 /// What they render is judged for each request, and none of it can be right.
 #[tokio::test]
 async fn warns_of_quotes_around_a_rate_and_a_threshold_with_variables() {

@@ -24,8 +24,8 @@ pub enum ArgumentError {
 /// The values of the arguments with these names, in the order of the names.
 ///
 /// # Errors
-/// [`ArgumentError`] for another argument and for a second one of a name. An unknown argument that is the rest of a
-/// value in quotes is explained by these quotes.
+/// [`ArgumentError`] for another argument and for a second one of a name. One that is the rest of a value in quotes is
+/// explained by these quotes.
 pub fn named<'a, const N: usize>(
     arguments: &[&'a [u8]],
     names: [&'static str; N],
@@ -38,6 +38,7 @@ pub fn named<'a, const N: usize>(
             return Err(ArgumentError::Unknown(Excerpt::new(argument)));
         };
         if values[place].replace(value).is_some() {
+            refuse_quotes(&arguments[..index])?;
             return Err(ArgumentError::Repeated(names[place]));
         }
     }
@@ -132,6 +133,7 @@ mod tests {
     fn the_rest_of_a_quoted_value_is_explained_by_its_quotes() {
         let quoted = Err(ArgumentError::Quote(QuoteError { name: Excerpt::new(b"bucket") }));
         assert_eq!(named(&[b"bucket=\"a", b"b\""], NAMES), quoted);
+        assert_eq!(named(&[b"rate=r", b"bucket=\"a", b"rate=b\""], NAMES), quoted);
     }
 
     #[test]
