@@ -95,7 +95,7 @@ impl Driver {
         let mut results = [false; BATCH];
         let mut sender = self.sender.borrow_mut();
         let sent = self.socket.borrow().as_ref().map_or(0, |socket| {
-            let transmits = core.transmits().map(|transmit| (transmit.to, transmit.bytes));
+            let transmits = core.transmits().map(|transmit| (transmit.to, transmit.bytes, transmit.replay));
             socket.send(&mut sender, transmits, &mut results)
         });
         let to = |place| core.transmits().nth(place).map(|transmit| transmit.to);

@@ -135,11 +135,11 @@ impl UdpSocket {
     }
 
     /// Sends the first datagrams of `transmits`, at most [`BATCH`], each once, and notes for each whether the kernel took
-    /// it. Returns how many results there are; 0 says that there was nothing to send.
+    /// it. Returns how many results there are; 0 says that there was nothing to send. The flag asks for a message of its own.
     pub fn send<'a>(
         &self,
         sender: &mut Sender,
-        transmits: impl Iterator<Item = (SocketAddr, &'a [u8])>,
+        transmits: impl Iterator<Item = (SocketAddr, &'a [u8], bool)>,
         results: &mut [bool; BATCH],
     ) -> usize {
         let fd = self.connection.fd();
@@ -151,9 +151,9 @@ impl UdpSocket {
         };
         sender.clear();
         let mut count = 0;
-        for (to, bytes) in [first, second].into_iter().chain(transmits) {
+        for (to, bytes, alone) in [first, second].into_iter().chain(transmits) {
             results[count] = false;
-            sender.add(count, self.reachable(to), bytes, self.gso.get());
+            sender.add(count, self.reachable(to), bytes, self.gso.get() && !alone);
             count += 1;
         }
         // SAFETY: the slices that were added are borrowed for 'a, which outlasts this call.

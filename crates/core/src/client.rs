@@ -20,7 +20,7 @@ pub use types::{
 };
 
 use self::discovery::Discovery;
-use self::outbox::Outbox;
+use self::outbox::{Cause, Outbox};
 use self::slots::Slots;
 use crate::id::RequestId;
 use crate::key::ApiKey;
@@ -192,7 +192,7 @@ impl Client {
         let sealed = self.auth.seal_report(buffer, &tenant, &nonce, std::slice::from_ref(observation));
         if sealed.is_ok() {
             for endpoint in members.members().iter().flat_map(|member| &member.endpoints) {
-                self.outbox.push(parcel, *endpoint, false);
+                self.outbox.push(parcel, *endpoint, Cause::BestEffort);
             }
         }
         self.outbox.release(parcel);

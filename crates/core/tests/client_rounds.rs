@@ -141,6 +141,8 @@ fn x06_silent_round_0_is_replayed_and_the_first_valid_answer_wins() {
     // Round 0, the replay, and completion delivery to the one that has not answered by then.
     assert_eq!(sim.times_to(7), [1_000, 1_020, 1_022]);
     assert_eq!(sim.times_to(8), [1_000, 1_020]);
+    let replays: Vec<bool> = sim.sent.iter().map(|sent| sent.replay).collect();
+    assert_eq!(replays, [false, false, true, true, false], "completion delivery is none");
 }
 
 #[test]

@@ -16,9 +16,9 @@ pub(super) const UDP_SEGMENT: libc::c_int = 103;
 /// Most bytes in one message: below what an IP packet can say of its own length.
 const MESSAGE_MAX: usize = 65_000;
 /// What the kernel answers where it cannot segment: the datagrams do not fit the path's MTU as they are, the device
-/// computes no checksums, IPsec is in the way, or a filter forbids the option.
-const CANNOT_SEGMENT: [i32; 5] =
-    [libc::EINVAL, libc::EMSGSIZE, libc::EIO, libc::EOPNOTSUPP, libc::ENOPROTOOPT];
+/// computes no checksums, IPsec is in the way, or a filter forbids packets of that length.
+const CANNOT_SEGMENT: [i32; 6] =
+    [libc::EINVAL, libc::EMSGSIZE, libc::EIO, libc::EOPNOTSUPP, libc::ENOPROTOOPT, libc::EPERM];
 
 /// Why a datagram was not sent.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,8 @@ struct Group {
     to: RawAddress,
     /// Length of each, bytes.
     size: usize,
+    /// Whether there may be more than one.
+    open: bool,
     count: usize,
     /// Where its parts begin.
     first: usize,
@@ -120,19 +122,21 @@ impl Sender {
         self.messages.clear();
     }
 
-    /// Adds a datagram; `to` is `None` where the socket cannot reach it. With `gso` it may share a message with others.
+    /// Adds a datagram; `to` is `None` where the socket cannot reach it. With `gso` it may share a message with
+    /// others.
     pub(super) fn add(&mut self, place: usize, to: Option<RawAddress>, bytes: &[u8], gso: bool) {
         let Some(to) = to else {
             self.refused = Some((place, SendError::Ipv4Only));
             return;
         };
         let size = bytes.len();
-        let takes =
-            |group: &Group| group.size == size && group.to == to && (group.count + 1) * size <= MESSAGE_MAX;
+        let takes = |group: &Group| {
+            group.open && group.size == size && group.to == to && (group.count + 1) * size <= MESSAGE_MAX
+        };
         let found = if gso { self.groups.iter().rposition(takes) } else { None };
         let group = found.unwrap_or(self.groups.len());
         if found.is_none() {
-            self.groups.push(Group { to, size, count: 0, first: 0 });
+            self.groups.push(Group { to, size, open: gso, count: 0, first: 0 });
         }
         self.groups[group].count += 1;
         self.datagrams.push(Datagram { place, bytes: bytes.as_ptr(), group });

@@ -20,10 +20,21 @@ struct Parcel {
     round_0_sent: bool,
 }
 
+/// Why a datagram is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// An admission's first round: without any of these it fails.
+    Round0,
+    /// A later round.
+    Replay,
+    /// A report or completion delivery, which nobody waits for.
+    BestEffort,
+}
+
 struct Queued {
     to: SocketAddr,
     parcel: u32,
-    round_0: bool,
+    cause: Cause,
 }
 
 /// Result of one send, once it is known.
@@ -63,11 +74,11 @@ impl Outbox {
     }
 
     /// Queues one transmit.
-    pub(super) fn push(&mut self, parcel: u32, to: SocketAddr, round_0: bool) {
+    pub(super) fn push(&mut self, parcel: u32, to: SocketAddr, cause: Cause) {
         let kept = &mut self.parcels[parcel as usize];
         kept.queued += 1;
-        kept.round_0_left += u32::from(round_0);
-        self.queue.push_back(Queued { to, parcel, round_0 });
+        kept.round_0_left += u32::from(cause == Cause::Round0);
+        self.queue.push_back(Queued { to, parcel, cause });
     }
 
     /// The owner needs it no more; what is queued still goes out.
@@ -92,18 +103,20 @@ impl Outbox {
 
     /// The queue, first in first out.
     pub(super) fn transmits(&self) -> impl Iterator<Item = Transmit<'_>> {
-        self.queue
-            .iter()
-            .map(|queued| Transmit { to: queued.to, bytes: &self.parcels[queued.parcel as usize].bytes })
+        self.queue.iter().map(|queued| Transmit {
+            to: queued.to,
+            bytes: &self.parcels[queued.parcel as usize].bytes,
+            replay: queued.cause == Cause::Replay,
+        })
     }
 
     /// Takes the first transmit off the queue with its result. `None`: the queue is empty.
     pub(super) fn settle(&mut self, sent: bool) -> Option<Settled> {
-        let Queued { parcel, round_0, .. } = self.queue.pop_front()?;
+        let Queued { parcel, cause, .. } = self.queue.pop_front()?;
         let kept = &mut self.parcels[parcel as usize];
         kept.queued -= 1;
         let mut settled = Settled::default();
-        if round_0 {
+        if cause == Cause::Round0 {
             kept.round_0_left -= 1;
             kept.round_0_sent |= sent;
             if kept.round_0_left == 0 && !kept.round_0_sent {

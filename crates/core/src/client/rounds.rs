@@ -5,6 +5,7 @@
 //! nothing lasts beyond `start` + horizon: an admission that waited for discovery has the rest of its horizon only.
 //! It never judges a response; that is `judge`.
 
+use super::outbox::Cause;
 use super::slots::{Candidate, Slot};
 use super::{AdmissionKey, Client, Completion, Failure, Outcome};
 use crate::membership::Membership;
@@ -42,7 +43,7 @@ impl Client {
             };
         }
         if slot.round <= replays {
-            self.queue_unanswered(index, false);
+            self.queue_unanswered(index, Cause::Replay);
         }
         self.deadlines.push_back(self.slots.key(index));
     }
@@ -54,18 +55,18 @@ impl Client {
         let slot = &mut self.slots[index];
         slot.enter_round_0(members);
         slot.round_end = after(u32::try_from(now.since(slot.start)).unwrap_or(u32::MAX), round_ms);
-        self.queue_unanswered(index, true);
+        self.queue_unanswered(index, Cause::Round0);
         self.deadlines.push_back(self.slots.key(index));
     }
 
     /// Queues the datagram to every endpoint of each member that has not answered validly.
-    fn queue_unanswered(&mut self, index: u32, round_0: bool) {
+    fn queue_unanswered(&mut self, index: u32, cause: Cause) {
         let slot = &self.slots[index];
         let members = slot.members().map_or(&[][..], Membership::members);
         for (position, member) in members.iter().enumerate() {
             if !self.slots.has_answered(index, position) {
                 for endpoint in &member.endpoints {
-                    self.outbox.push(slot.parcel, *endpoint, round_0);
+                    self.outbox.push(slot.parcel, *endpoint, cause);
                 }
             }
         }
@@ -90,7 +91,7 @@ impl Client {
         if !decided || !in_time {
             self.outbox.withdraw(parcel);
         } else if self.policy.completion_delivery() {
-            self.queue_unanswered(index, false);
+            self.queue_unanswered(index, Cause::BestEffort);
         }
         self.completions.push_back(self.completion(now, index, outcome));
         self.outbox.release(parcel);

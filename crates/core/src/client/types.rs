@@ -101,6 +101,8 @@ pub struct Transmit<'a> {
     pub to: SocketAddr,
     /// The sealed bytes.
     pub bytes: &'a [u8],
+    /// They went to this endpoint before and nothing came back: what swallowed them may be the way in which they were sent.
+    pub replay: bool,
 }
 
 /// What is known about the servers.

@@ -37,6 +37,8 @@ pub struct Sent {
     /// Serial number of the admission (see `Sim::start`), 0 for a report.
     pub serial: u64,
     pub bytes: Vec<u8>,
+    /// Whether the client calls it a replay.
+    pub replay: bool,
     /// Whether the endpoint could be sent to.
     pub ok: bool,
 }
@@ -199,10 +201,11 @@ impl Sim {
     /// The caller's duty after every input: take out everything that the client has to say.
     pub fn drain(&mut self) {
         loop {
-            let batch: Vec<_> = self.client.transmits().map(|one| (one.to, one.bytes.to_vec())).collect();
-            let results: Vec<bool> = batch.iter().map(|(to, _)| !self.unreachable.contains(to)).collect();
-            for ((to, bytes), ok) in batch.iter().zip(&results) {
-                self.note_sent(*to, bytes, *ok);
+            let transmits = self.client.transmits();
+            let batch: Vec<_> = transmits.map(|one| (one.to, one.bytes.to_vec(), one.replay)).collect();
+            let results: Vec<bool> = batch.iter().map(|(to, ..)| !self.unreachable.contains(to)).collect();
+            for ((to, bytes, replay), ok) in batch.iter().zip(&results) {
+                self.note_sent(*to, bytes, *replay, *ok);
             }
             self.client.handle_sent(self.now, &results);
             self.take_deadlines();
@@ -232,7 +235,7 @@ impl Sim {
         }
     }
 
-    fn note_sent(&mut self, to: SocketAddr, bytes: &[u8], ok: bool) {
+    fn note_sent(&mut self, to: SocketAddr, bytes: &[u8], replay: bool, ok: bool) {
         let mut opened = bytes.to_vec();
         let (tenant, pdu) = self.auth.open(&mut opened).expect("the client seals what a server can open");
         let serial = serial_of(&pdu);
@@ -244,6 +247,7 @@ impl Sim {
             steering_feedback: tenant.steering_feedback,
             serial,
             bytes: bytes.to_vec(),
+            replay,
             ok,
         });
         if ok {
