@@ -123,11 +123,8 @@ impl Nginx {
     pub fn end(mut self) -> Result<TempDir, Error> {
         self.ended = true;
         // One that strace started is strace's child: the tool passes nothing on.
-        match child_of(self.child.id()).filter(|_| self.folder.path().join("strace").exists()) {
-            Some(traced) => process::signal(traced, Signal::TERM)?,
-            None => process::signal(self.child.id(), Signal::TERM)?,
-        }
-        process::reap(&mut self.child)?;
+        let traced = child_of(self.child.id()).filter(|_| self.folder.path().join("strace").exists());
+        process::end_run_by(traced.unwrap_or(self.child.id()), &mut self.child, Signal::TERM)?;
         Ok(std::mem::replace(&mut self.folder, tempfile::tempdir()?))
     }
 

@@ -13,6 +13,11 @@ use std::time::{Duration, Instant};
 /// Longest wait for something that starts, under valgrind and on a busy machine too.
 const START: Duration = Duration::from_secs(120);
 
+/// Longest wait for something that was asked to end.
+const END: Duration = Duration::from_secs(60);
+/// Between two times that it is asked.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Processor seconds of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
@@ -62,25 +67,32 @@ pub fn signal(pid: u32, signal: Signal) -> Result<(), Error> {
     Ok(kill_process(pid, signal)?)
 }
 
-/// Waits for a process that was told to end; one that does not is killed.
-pub fn reap(child: &mut Child) -> Result<ExitStatus, Error> {
-    let limit = Instant::now() + Duration::from_secs(60);
+/// Asks a process to end, and waits for it.
+pub fn end(child: &mut Child, how: Signal) -> Result<ExitStatus, Error> {
+    end_run_by(child.id(), child, how)
+}
+
+/// Asks process `pid` to end, which `child` is or runs, and waits for `child`; it is killed if it does not end. It is asked
+/// again each second: nginx without a master acts on a signal that comes just before it waits for events only after the
+/// next event.
+pub fn end_run_by(pid: u32, child: &mut Child, how: Signal) -> Result<ExitStatus, Error> {
+    signal(pid, how)?;
+    let started = Instant::now();
+    let mut again = AGAIN;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if Instant::now() > limit {
+        if started.elapsed() > END {
             child.kill()?;
-            return Err("a process did not end within 60 s".into());
+            return Err(format!("a process did not end within {END:?}").into());
+        }
+        if started.elapsed() > again {
+            again += AGAIN;
+            let _ = signal(pid, how); // it may have ended, and what runs it not yet
         }
         thread::sleep(Duration::from_millis(5)); // then looked at again
     }
-}
-
-/// Asks a process to end, and waits for it.
-pub fn end(child: &mut Child, how: Signal) -> Result<ExitStatus, Error> {
-    signal(child.id(), how)?;
-    reap(child)
 }
 
 /// Waits until the look gives something.
@@ -123,5 +135,23 @@ pub fn require(path: &Path, package: &str) -> Result<(), Error> {
         Ok(())
     } else {
         Err(format!("{} is missing: install {package} (ci/setup bench)", path.display()).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn who_overlooks_the_first_signal_is_asked_again() {
+        let script = "trap 'trap - TERM' TERM; echo; while :; do sleep 0.05; done";
+        let mut shell =
+            Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().expect("a shell");
+        let mut ready = [0];
+        shell.stdout.take().expect("its output").read_exact(&mut ready).expect("a line once it listens");
+        let status = end(&mut shell, Signal::TERM).expect("it ends");
+        assert!(!status.success());
     }
 }
