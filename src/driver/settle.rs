@@ -9,7 +9,8 @@ use crate::context::Decision;
 use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::posted::PostedEvent;
-use ratelimitly_core::client::{Client, Completion, Failure, Outcome};
+use crate::nginx::udp::Outgoing;
+use ratelimitly_core::client::{Client, Completion, Failure, Outcome, Transmit};
 use std::rc::{Rc, Weak};
 
 /// Why a suspended request goes on.
@@ -95,8 +96,9 @@ impl Driver {
         let mut results = [false; BATCH];
         let mut sender = self.sender.borrow_mut();
         let sent = self.socket.borrow().as_ref().map_or(0, |socket| {
-            let transmits = core.transmits().map(|transmit| (transmit.to, transmit.bytes, transmit.replay));
-            socket.send(&mut sender, transmits, &mut results)
+            let datagrams =
+                core.transmits().map(|Transmit { to, bytes, replay }| Outgoing { to, bytes, alone: replay });
+            socket.send(&mut sender, datagrams, &mut results)
         });
         let to = |place| core.transmits().nth(place).map(|transmit| transmit.to);
         if let Some((place, error)) = sender.refused.take() {

@@ -95,6 +95,17 @@ pub struct UdpSocket {
     dropped: Cell<u32>,
 }
 
+/// A datagram to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Where to.
+    pub to: SocketAddr,
+    /// All of it.
+    pub bytes: &'a [u8],
+    /// Whether it must share a message to the kernel with no other.
+    pub alone: bool,
+}
+
 /// What a receive has to say beside the datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
@@ -134,24 +145,24 @@ impl UdpSocket {
         self.connection.post_read();
     }
 
-    /// Sends the first datagrams of `transmits`, at most [`BATCH`], each once, and notes for each whether the kernel took
-    /// it. Returns how many results there are; 0 says that there was nothing to send. The flag asks for a message of its own.
+    /// Sends the first ones of `datagrams`, at most [`BATCH`], each once, and notes for each whether the kernel took
+    /// it. Returns how many results there are; 0 says that there was nothing to send.
     pub fn send<'a>(
         &self,
         sender: &mut Sender,
-        transmits: impl Iterator<Item = (SocketAddr, &'a [u8], bool)>,
+        datagrams: impl Iterator<Item = Outgoing<'a>>,
         results: &mut [bool; BATCH],
     ) -> usize {
         let fd = self.connection.fd();
-        let mut transmits = transmits.take(BATCH);
-        let Some(first) = transmits.next() else { return 0 };
-        let Some(second) = transmits.next() else {
-            results[0] = sender.send_one(fd, first.1, self.reachable(first.0).as_ref());
+        let mut datagrams = datagrams.take(BATCH);
+        let Some(first) = datagrams.next() else { return 0 };
+        let Some(second) = datagrams.next() else {
+            results[0] = sender.send_one(fd, first.bytes, self.reachable(first.to).as_ref());
             return 1;
         };
         sender.clear();
         let mut count = 0;
-        for (to, bytes, alone) in [first, second].into_iter().chain(transmits) {
+        for Outgoing { to, bytes, alone } in [first, second].into_iter().chain(datagrams) {
             results[count] = false;
             sender.add(count, self.reachable(to), bytes, self.gso.get() && !alone);
             count += 1;
