@@ -12,7 +12,6 @@ mod driver;
 mod handler;
 mod logging;
 mod nginx;
-mod pace;
 mod render;
 mod variable;
 mod worker;

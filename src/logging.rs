@@ -6,7 +6,7 @@
 
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
-use crate::pace::{Due, PacedBy};
+use ratelimitly_core::pace::{Due, PacedBy};
 use std::cell::RefCell;
 use std::fmt::{self, Write};
 use std::panic::PanicHookInfo;

@@ -5,7 +5,7 @@
 
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
-use crate::pace::PacedBy;
+use ratelimitly_core::pace::PacedBy;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

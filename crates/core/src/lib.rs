@@ -10,6 +10,8 @@ pub mod client;
 pub mod id;
 pub mod key;
 pub mod membership;
+pub mod outage;
+pub mod pace;
 pub mod policy;
 pub mod time;
 pub mod wire;

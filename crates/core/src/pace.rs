@@ -2,7 +2,7 @@
 //!
 //! Used by every room that logs failures. It reads no clock and writes no line.
 
-use ratelimitly_core::time::Millis;
+use crate::time::Millis;
 use std::fmt;
 
 /// Keeps a line that could repeat without end to the first occurrence and then one a minute.
