@@ -1,4 +1,4 @@
-//! The module's file as it ships (conformance.md, P01 and P02): it can be copied anywhere, needs nothing private, and
+//! The module's file as it ships (docs/conformance.md, P01 and P02): it can be copied anywhere, needs nothing private, and
 //! brings no second runtime into a worker.
 
 use ratelimitly_tests::environment::{module, repository};

@@ -1,4 +1,4 @@
-//! One discovery from the SRV records to the members (wire.md, "Discovery").
+//! One discovery from the SRV records to the members (docs/protocol.md, "Discovery").
 //!
 //! Whatever a nameserver answers, the work is bounded: so many targets, so many addresses each, so many lookups at a
 //! time, and one deadline for all. What is left out is counted, not an error, as long as one member remains.

@@ -1,4 +1,4 @@
-//! The checks at the end of every test (conformance.md, L01 to L07): the worker is still the same and still admits,
+//! The checks at the end of every test (docs/conformance.md, L01 to L07): the worker is still the same and still admits,
 //! holds nothing that it should have given back, a reload and a quit work, and the error log tells of no broken
 //! invariant. Called through `Nginx::finish`; it resets the development server first.
 

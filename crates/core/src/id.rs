@@ -1,5 +1,5 @@
-//! Identifiers: content-defined bucket and tracker ids, request ids, server ids (wire.md, "Content-defined ids"
-//! and "Discovery").
+//! Identifiers: content-defined bucket and tracker ids, request ids, server ids (docs/protocol.md, "Ids made from
+//! content" and "Discovery").
 //!
 //! Called by the wire codec, the client, discovery and the nginx module, which makes bucket and tracker ids of
 //! rendered names on the request path: nothing here allocates. It never draws randomness of its own.

@@ -1,4 +1,4 @@
-//! The API key: Bech32 text, its payload and quotas (wire.md, "API key").
+//! The API key: Bech32 text, its payload and quotas (docs/protocol.md, "API key").
 //!
 //! Called by the configuration (once per key), the development server and [`crate::wire::Auth`]. The secret lives
 //! in one heap place that clones share; it is wiped when the last of them goes. No error and no `Debug` output
@@ -92,7 +92,7 @@ impl ApiKey {
     /// Decodes the text form.
     ///
     /// # Errors
-    /// Every departure from wire.md's description, each with its own variant.
+    /// Each way to differ from docs/protocol.md has its own error variant.
     pub fn parse(text: &str) -> Result<ApiKey, KeyError> {
         let checked = CheckedHrpstring::new::<Bech32>(text).map_err(|error| bech32_error(text, error))?;
         let kind = kind_of(text)?;

@@ -1,4 +1,4 @@
-//! The servers that discovery found (wire.md, "Discovery"). Pure data.
+//! The servers that discovery found (docs/protocol.md, "Discovery"). Pure data.
 //!
 //! Made by discovery out of SRV and address records, held by the client and snapshotted for each admission. It
 //! never looks anything up and does not know when to look again.

@@ -1,4 +1,4 @@
-//! The request policy: rounds, their lengths, the horizon (wire.md, "Request policy").
+//! The request policy: rounds, their lengths, the horizon (docs/protocol.md, "Policy").
 //!
 //! Made once by the configuration, read by the client for each admission. A policy that exists is sound: every
 //! number is in range and its horizon fits the 32 bits that the wire gives it. It knows neither keys (their
@@ -188,7 +188,7 @@ mod tests {
         ]
     }
 
-    /// B(0), B(1), … as the words of wire.md have them: start, grow, stop at the maximum.
+    /// B(0), B(1), … as docs/protocol.md defines them: start, grow, stop at the maximum.
     fn gaps(schedule: Schedule) -> impl Iterator<Item = u128> {
         let (initial, maximum) = match schedule {
             Schedule::Fixed(gap) => (gap, gap),

@@ -1,4 +1,4 @@
-//! The wire codec, both directions (wire.md, "Datagram"): the module seals requests and opens responses, the
+//! The wire codec, both directions (docs/protocol.md, "Datagram"): the module seals requests and opens responses, the
 //! development server opens requests and seals responses. Exact layouts, no policy, no state.
 //!
 //! This file holds the messages' plain types and sizes; `auth` seals and opens whole datagrams, `encode` writes

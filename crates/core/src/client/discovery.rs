@@ -1,4 +1,5 @@
-//! When to look for servers, and what is known of them (wire.md, "Discovery"; behavior.md, "Cold worker").
+//! When to look for servers, and what is known of them (docs/protocol.md, "Discovery";
+//! docs/behavior.md, "A worker without servers").
 //!
 //! Pure bookkeeping for the client: it decides that a lookup is due, the caller does it. A lookup is asked for only
 //! by a request or a report, never by time alone, and at most once a second, whether it succeeds or fails: a lookup

@@ -1,4 +1,4 @@
-//! Taking in received datagrams and judging them (wire.md, "Which responses count").
+//! Taking in received datagrams and judging them (docs/protocol.md, "Which answers count").
 //!
 //! Any sender can reach the port, so everything that is not an authentic answer to a request in flight is dropped
 //! without a trace but a count. Judging waits for the end of the read batch, and then looks only at admissions that

@@ -1,5 +1,5 @@
-//! The course of one admission in time: round 0, replays, the final receive interval, the end (wire.md, "Request
-//! policy").
+//! The course of one admission in time: round 0, replays, the final receive interval, the end
+//! (docs/protocol.md, "Policy").
 //!
 //! A round ends at a fixed distance from the moment round 0 began, however late the caller was in between, and
 //! nothing lasts beyond `start` + horizon: an admission that waited for discovery has the rest of its horizon only.

@@ -177,7 +177,7 @@ impl fmt::Debug for Auth {
 }
 
 /// Encrypts the PDU behind the head of `out` and puts the tag in its place. The authenticated data is everything
-/// before the tag: the nonce follows the auth TLV's header, as wire.md's order wants it.
+/// before the tag: in docs/protocol.md the nonce directly follows the type and size of the authentication field.
 fn encrypt(cipher: &LessSafeKey, out: &mut Vec<u8>, nonce: &[u8; NONCE_LEN]) -> Result<(), EncodeError> {
     let (head, pdu) = out.split_at_mut(head_len(KeyKind::Aes));
     let (authenticated, tag_place) = head.split_at_mut(head.len() - TAG_LEN);
