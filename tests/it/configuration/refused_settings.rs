@@ -1,0 +1,171 @@
+//! Keys and settings of the http block that are refused: rows R03 to R06, R47, R66 to R69, R71 and R72.
+
+use crate::configuration::{check, refused};
+
+const OF_KEY: &str = "\"ratelimitly_auth_key\" directive: ";
+const OF_FAIL: &str = "\"ratelimitly_fail\" directive: ";
+const OF_BIND: &str = "\"ratelimitly_bind\" directive: ";
+const OF_DEBUG: &str = "\"ratelimitly_debug\" directive: ";
+const OF_SRV: &str = "\"ratelimitly_dns_srv\" directive: ";
+const OF_RESOLVER: &str = "\"ratelimitly_dns_resolver\" directive: ";
+
+const KEY_FORM: &str = "expected an API key: rl-aes1... or rl-cookie1...";
+const KEY_TEXT: &str = "http { ratelimitly_auth_key {key_refused}; }";
+
+/// Keys with a good checksum and one fault each, from the known answers of the wire format.
+const LEGACY: &str = "rl-aes1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqjgw422";
+const VERSION_0: &str =
+    "rl-aes1qzfpqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqpgtruhc29ns24";
+const VERSION_2: &str =
+    "rl-aes1q2fpqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqpgtruhc2n7usl";
+const NO_DEDUPLICATION: &str =
+    "rl-aes1qyqsqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqpgtzqhclxd9uh";
+const LONG_DEDUPLICATION: &str =
+    "rl-aes1qyqsqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqpgtzjh7wypkuw";
+const TOO_MANY_BUCKETS: &str =
+    "rl-aes1qyqsqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqpvmruhcuj6tt2";
+
+/// Refuses the key for this reason, with the accepted form and without the text of the key, right or wrong.
+async fn refused_key(key: &str, reason: &str) {
+    check(KEY_TEXT, &[("key_refused", key)]).await.refused(&[OF_KEY, reason, KEY_FORM]);
+}
+
+#[tokio::test]
+async fn r03_key_that_cannot_be_decoded() {
+    for key in ["random-text", "rl-aes1nonsense", "rl-aes1qqqqqqqqqqqq"] {
+        refused_key(key, "invalid bech32").await;
+    }
+}
+
+#[tokio::test]
+async fn r04_legacy_key_without_a_version() {
+    refused_key(LEGACY, "invalid bech32: payload has").await;
+}
+
+#[tokio::test]
+async fn r05_unknown_key_format_version() {
+    refused_key(VERSION_0, "unknown API key format version 0, must be 1").await;
+    refused_key(VERSION_2, "unknown API key format version 2, must be 1").await;
+}
+
+#[tokio::test]
+async fn r06_malformed_quotas_in_the_key() {
+    refused_key(NO_DEDUPLICATION, "invalid API key quotas: deduplication TTL outside 10..=2000 ms").await;
+    refused_key(LONG_DEDUPLICATION, "invalid API key quotas: deduplication TTL outside 10..=2000 ms").await;
+    refused_key(TOO_MANY_BUCKETS, "invalid API key quotas: rate buckets above 2^24").await;
+}
+
+/// A key from an environment variable or a secret store that was not there.
+#[tokio::test]
+async fn key_that_is_empty() {
+    refused_key("\"\"", "the API key is empty").await;
+}
+
+#[tokio::test]
+async fn key_in_a_variable() {
+    refused_key("$ratelimitly_key", "the API key cannot come from a variable").await;
+}
+
+refused! {
+    r47_timeout_directive_of_old: r#"
+        http {
+            ratelimitly_timeout 20ms;
+        }"#,
+        ["unknown directive \"ratelimitly_timeout\""];
+
+    r66_fail_neither_open_nor_close: r#"
+        http {
+            ratelimitly_fail ajar;
+        }"#,
+        [OF_FAIL, "invalid value \"ajar\"", "expected ratelimitly_fail open|close"];
+
+    r67_debug_neither_on_nor_off: r#"
+        http {
+            ratelimitly_debug yes;
+        }"#,
+        [OF_DEBUG, "invalid value \"yes\"", "expected ratelimitly_debug on|off"];
+
+    r68_debug_off_then_on: r#"
+        http {
+            ratelimitly_debug off;
+            ratelimitly_debug on;
+        }"#,
+        [OF_DEBUG, "is duplicate", "accepted once: ratelimitly_debug on|off"];
+
+    r69_debug_on_then_off: r#"
+        http {
+            ratelimitly_debug on;
+            ratelimitly_debug off;
+        }"#,
+        [OF_DEBUG, "is duplicate", "accepted once: ratelimitly_debug on|off"];
+
+    r71_bind_to_a_host_name: r#"
+        http {
+            ratelimitly_bind localhost;
+        }"#,
+        [OF_BIND, "\"localhost\" is not an IP address", "expected an IPv4 or IPv6 address without port and brackets"];
+
+    r71_bind_to_an_address_with_a_port: r#"
+        http {
+            ratelimitly_bind 127.0.0.1:4000;
+        }"#,
+        [OF_BIND, "\"127.0.0.1:4000\" is not an IP address", "without port and brackets"];
+
+    r72_second_name: r#"
+        http {
+            ratelimitly_dns_srv rl.example.com;
+            ratelimitly_dns_srv rl.example.com;
+        }"#,
+        [OF_SRV, "is duplicate", "accepted once: ratelimitly_dns_srv <name>"];
+
+    r72_second_key: r#"
+        http {
+            ratelimitly_auth_key {key};
+            ratelimitly_auth_key {key};
+        }"#,
+        [OF_KEY, "is duplicate", "accepted once: ratelimitly_auth_key rl-aes1...|rl-cookie1..."];
+
+    r72_second_bind: r#"
+        http {
+            ratelimitly_bind 127.0.0.1;
+            ratelimitly_bind ::1;
+        }"#,
+        [OF_BIND, "is duplicate", "accepted once: ratelimitly_bind <IPv4 or IPv6 address>"];
+
+    second_resolver_under_the_other_name: r#"
+        http {
+            ratelimitly_dns_resolver 127.0.0.1;
+            ratelimitly_resolver 127.0.0.1;
+        }"#,
+        ["\"ratelimitly_resolver\" directive: ", "is duplicate", "ratelimitly_dns_resolver <address>[:<port>] ..."];
+
+    resolver_that_is_a_host_name: r#"
+        http {
+            ratelimitly_dns_resolver dns.example.com;
+        }"#,
+        [OF_RESOLVER, "\"dns.example.com\" is not an address", "expected address[:port]"];
+
+    resolver_with_options_of_another_directive: r#"
+        http {
+            ratelimitly_dns_resolver 127.0.0.1 valid=30s;
+        }"#,
+        [OF_RESOLVER, "\"valid=30s\" is not an address", "belong to \"resolver\" in the http block"];
+
+    resolver_of_ipv6_without_brackets: r#"
+        http {
+            ratelimitly_dns_resolver ::1;
+        }"#,
+        [OF_RESOLVER, "\"::1\" needs brackets", "expected [address] or [address]:port"];
+
+    name_that_is_no_domain: r#"
+        http {
+            ratelimitly_dns_srv rl..example.com;
+        }"#,
+        [OF_SRV, "\"rl..example.com\" has a label that is empty or longer than 63 bytes", "expected a domain name"];
+
+    key_of_two_words: r#"
+        http {
+            ratelimitly_auth_key {key} {key};
+        }"#,
+        [OF_KEY, "invalid number of arguments", "expected ratelimitly_auth_key rl-aes1...|rl-cookie1..."];
+}

@@ -1,0 +1,30 @@
+//! The end-to-end tests: a real nginx with the module, the development server and real clients. Each module is a family of
+//! behaviours, described at its top; docs/testing.md lists them. One program, so that it is linked once and all families
+//! run side by side: no test may change what belongs to the process (environment, working folder, signal handlers).
+
+mod admission;
+mod checks;
+mod configuration;
+mod cross;
+mod dns;
+mod endpoints;
+mod faults;
+mod guards;
+mod hostile;
+mod http2;
+mod http3;
+mod interop;
+mod keepalive;
+mod lifecycle;
+mod limits;
+mod outage;
+mod packaging;
+mod pressure;
+mod protocols;
+mod reports;
+mod routing;
+mod secrets;
+mod shared_object;
+mod smoke;
+mod steering;
+mod values;

@@ -1,0 +1,300 @@
+//! What nginx does before the admission: access control, `try_files`, subrequests for `auth_request` and `mirror`, and
+//! answers of the rewrite phase.
+
+use crate::routing::{POLICIES, get_with, labels, settled, warm};
+use ratelimitly_devserver::Fault;
+use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, eventually, http};
+use std::time::Duration;
+
+/// `user` and `secret`.
+const CREDENTIALS: (&str, &str) = ("authorization", "Basic dXNlcjpzZWNyZXQ=");
+const USERS: (&str, &str) = ("users", "user:{PLAIN}secret\n");
+const PAGE: (&str, &str) = ("ok.txt", "the page");
+
+const GUARDED_BY_A_PASSWORD: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=600ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone all "bucket=all" rate=1000r/s;
+
+        server {
+            listen 127.0.0.1:{port};
+            root {prefix}/html;
+            location / {
+                satisfy any;
+                deny all;
+                auth_basic private;
+                auth_basic_user_file {prefix}/html/users;
+                ratelimitly zone=all;
+                ratelimitly_label $uri;
+                try_files /ok.txt =418;
+            }
+        }
+    }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c02_a_request_without_credentials_is_refused_unasked() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(GUARDED_BY_A_PASSWORD, &dev, fail, &[USERS, PAGE]).await;
+
+        assert_eq!(http::get(nginx.port(), "/").await.status, 401);
+
+        assert_eq!(nginx.await_access_log(1).await, ["401 - \"GET / HTTP/1.1\""]);
+        settled(&dev, &nginx).await;
+        assert!(dev.requests().is_empty());
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c03_an_authorised_request_consumes_once() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(GUARDED_BY_A_PASSWORD, &dev, fail, &[USERS, PAGE]).await;
+
+        let response = get_with(&nginx, "/", CREDENTIALS).await;
+
+        assert_eq!((response.status, response.text().as_str()), (200, "the page"));
+        assert_eq!(labels(&dev), ["/ok.txt"]);
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c08_a_deny_is_final_for_an_authorised_request() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(GUARDED_BY_A_PASSWORD, &dev, fail, &[USERS, PAGE]).await;
+        dev.fault(Fault::ForceDeny).await;
+
+        assert_eq!(get_with(&nginx, "/", CREDENTIALS).await.status, 429);
+
+        assert_eq!(nginx.await_access_log(1).await, ["429 deny \"GET / HTTP/1.1\""]);
+        assert_eq!(dev.admissions().len(), 1);
+        nginx.finish().await;
+    }
+}
+
+const TRY_FILES: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=600ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone all "bucket=all" rate=1000r/s;
+
+        server {
+            listen 127.0.0.1:{port};
+            root {prefix}/html;
+            ratelimitly zone=all;
+            ratelimitly_label $uri;
+            location /file {
+                try_files /ok.txt =418;
+            }
+            location /none {
+                try_files /missing.txt =418;
+            }
+            location /named {
+                try_files /missing.txt @fallback;
+            }
+            location @fallback {
+                ratelimitly_label fallback;
+                try_files /ok.txt =418;
+            }
+            location /elsewhere {
+                try_files /missing.txt /file;
+            }
+        }
+    }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c04_try_files_comes_before_the_admission() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(TRY_FILES, &dev, fail, &[PAGE]).await;
+
+        assert_eq!(http::get(nginx.port(), "/file").await.status, 200);
+        assert_eq!(http::get(nginx.port(), "/none").await.status, 418);
+
+        settled(&dev, &nginx).await;
+        assert_eq!(labels(&dev), ["/ok.txt"], "the 418 was given before any admission");
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fallback_of_try_files_is_where_the_request_is_admitted() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(TRY_FILES, &dev, fail, &[PAGE]).await;
+
+        assert_eq!(http::get(nginx.port(), "/named").await.status, 200);
+        assert_eq!(http::get(nginx.port(), "/elsewhere").await.status, 200);
+
+        assert_eq!(labels(&dev), ["fallback", "/ok.txt"]);
+        nginx.finish().await;
+    }
+}
+
+const MIRRORED: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=600ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone all "bucket=all" rate=1000r/s;
+
+        server {
+            listen 127.0.0.1:{port};
+            root {prefix}/html;
+            location / {
+                ratelimitly zone=all;
+                ratelimitly_label original;
+                mirror /copy;
+            }
+            location = /copy {
+                internal;
+                ratelimitly zone=all;
+                ratelimitly_label copy;
+                proxy_pass http://{upstream};
+            }
+        }
+    }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c06_a_mirror_subrequest_is_not_admitted() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let upstream = Upstream::ok("copied").await;
+        let nginx = beside(MIRRORED, &dev, &upstream, fail).await;
+
+        assert_eq!(http::get(nginx.port(), "/ok.txt").await.status, 200);
+
+        eventually(Duration::from_secs(10), "the copy arrives", || upstream.seen().len() == 1).await;
+        settled(&dev, &nginx).await;
+        assert_eq!(labels(&dev), ["original"]);
+        nginx.finish().await;
+    }
+}
+
+const ASKS_WHO: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=600ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone all "bucket=all" rate=1000r/s;
+
+        server {
+            listen 127.0.0.1:{port};
+            root {prefix}/html;
+            ratelimitly zone=all;
+            location / {
+                auth_request /who;
+                auth_request_set $plan $upstream_http_content_length;
+                ratelimitly_label plan-$plan;
+            }
+            location = /who {
+                internal;
+                ratelimitly_label who;
+                proxy_pass http://{upstream};
+            }
+        }
+    }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn auth_request_is_answered_before_the_admission_and_not_admitted_itself() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let upstream = Upstream::start(|seen| match seen.headers.get("x-user") {
+            Some(_) => Answer::ok("gold"),
+            None => Answer::Respond(403, "nobody".into()),
+        })
+        .await;
+        let nginx = beside(ASKS_WHO, &dev, &upstream, fail).await;
+
+        assert_eq!(http::get(nginx.port(), "/ok.txt").await.status, 403);
+        assert_eq!(get_with(&nginx, "/ok.txt", ("x-user", "someone")).await.status, 200);
+
+        settled(&dev, &nginx).await;
+        assert_eq!(labels(&dev), ["plan-4"], "the subrequest's answer is there when the label is rendered");
+        assert_eq!(upstream.seen().len(), 2);
+        nginx.finish().await;
+    }
+}
+
+const REWRITES: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=600ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone all "bucket=all" rate=1000r/s;
+
+        server {
+            listen 127.0.0.1:{port};
+            root {prefix}/html;
+            ratelimitly zone=all;
+            ratelimitly_label $uri;
+            location /returned {
+                return 204;
+            }
+            location /moved {
+                rewrite ^ /ok.txt permanent;
+            }
+            location /rewritten {
+                rewrite ^ /ok.txt last;
+            }
+            location / {
+            }
+        }
+    }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c22_an_answer_of_the_rewrite_phase_sends_nothing() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(REWRITES, &dev, fail, &[PAGE]).await;
+
+        assert_eq!(http::get(nginx.port(), "/returned").await.status, 204);
+        assert_eq!(http::get(nginx.port(), "/moved").await.status, 301);
+
+        settled(&dev, &nginx).await;
+        assert!(dev.requests().is_empty());
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewritten_request_is_admitted_where_it_ends() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(REWRITES, &dev, fail, &[PAGE]).await;
+
+        assert_eq!(http::get(nginx.port(), "/rewritten").await.status, 200);
+
+        assert_eq!(labels(&dev), ["/ok.txt"]);
+        nginx.finish().await;
+    }
+}
+
+async fn beside(text: &str, dev: &Dev, upstream: &Upstream, fail: &str) -> Nginx {
+    let builder = Nginx::builder(text).dev(dev).set("fail", fail).set("upstream", upstream.address());
+    let nginx = builder.start().await;
+    crate::routing::write(&nginx, &[PAGE]);
+    nginx.admits().await;
+    nginx
+}
