@@ -4,6 +4,7 @@
 use crate::command::Command;
 use crate::config::{Config, default_ids};
 use crate::devserver::DevServer;
+use crate::names::Name;
 use crate::{NOTICE, keygen};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
@@ -40,8 +41,8 @@ struct Serve {
     /// Address of the servers; with a port other than 0 the second server takes the next one, and so on
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Address of DNS, UDP and TCP
-    #[arg(long, default_value = "127.0.0.1:0")]
+    /// Address of DNS, UDP and TCP; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:5300")]
     dns: SocketAddr,
     /// DNS zone
     #[arg(long, default_value = "dev.test")]
@@ -58,6 +59,10 @@ struct Serve {
     /// File that gets one JSON line for each request and report
     #[arg(long)]
     events: Option<PathBuf>,
+    /// Name that events show beside an id: bucket=<rendered bucket>@<rate>, or service=<rendered service>@ttl=<time>,
+    /// max_samples=<n>,min_sample_threshold=<n> (absent: the directive's defaults); may be repeated
+    #[arg(long)]
+    name: Vec<Name>,
     /// Command to apply at start, JSON as on the control socket; may be repeated
     #[arg(long, value_parser = parse_command)]
     apply: Vec<Command>,
@@ -123,10 +128,11 @@ impl Serve {
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         eprintln!("{NOTICE}");
         let control = self.control.clone();
-        let mut server = DevServer::start(self.config()).await?;
+        let mut server = DevServer::start(self.config()).await.map_err(explain)?;
         if let Some(path) = &control {
             server.open_control(path)?;
         }
+        eprint!("{}", nginx_lines(&server));
         print_ready(&server)?;
         tokio::select! {
             _ = interrupt.recv() => {}
@@ -149,9 +155,31 @@ impl Serve {
             max_clock_skew: self.max_clock_skew,
             commands: self.apply,
             events: self.events,
+            names: self.name,
             record: false,
         }
     }
+}
+
+/// Adds what to do to the error of a port that another process has.
+fn explain(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::AddrInUse {
+        return error;
+    }
+    let text = format!("{error}; choose another port with --dns or --listen, port 0 takes a free one");
+    io::Error::new(error.kind(), text)
+}
+
+/// What nginx needs to ask this server. The key is not repeated: a log that holds these lines must not hold a key.
+fn nginx_lines(server: &DevServer) -> String {
+    format!(
+        "In nginx's http block:\n    \
+         ratelimitly_auth_key     rl-...;  # the text after --key\n    \
+         ratelimitly_dns_srv      {};\n    \
+         ratelimitly_dns_resolver {};\n",
+        server.zone(),
+        server.dns_addr(),
+    )
 }
 
 /// The line that says where everything listens; scripts wait for it.
@@ -197,11 +225,16 @@ impl Keygen {
 }
 
 fn parse_key(text: &str) -> Result<ApiKey, String> {
-    ApiKey::parse(text).map_err(|error| error.to_string())
+    ApiKey::parse(text).map_err(|error| {
+        format!(
+            "not an API key ({error}); make one for this server with \
+             `ratelimitly-devserver keygen --kind aes --key-id 1`"
+        )
+    })
 }
 
 fn parse_command(text: &str) -> Result<Command, String> {
-    serde_json::from_str(text).map_err(|error| error.to_string())
+    Command::from_json(text.as_bytes()).map_err(|error| error.to_string())
 }
 
 /// `20ms`, `1s`, `5m` or `2h`; `0` needs no unit.

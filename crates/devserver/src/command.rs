@@ -3,8 +3,9 @@
 //! in `devserver.rs`, what a fault does in `server.rs`, `respond.rs` and `limiter/answer.rs`, in DNS in `dns/zone.rs`.
 
 mod reply;
+mod text;
 
-pub use reply::{DnsCounts, Ignored, Reply, ServerStatus, Status};
+pub use reply::{DnsCounts, Ignored, Reply, ServerStatus, Status, Verdicts};
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -335,9 +336,14 @@ impl From<u64> for Member {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
-    /// The line is no command.
-    #[error("not a command: {0}")]
-    Syntax(#[from] serde_json::Error),
+    /// The text is not a command. The hint shows the right form; it is empty where the error already says enough.
+    #[error("not a command: {error}{hint}")]
+    Syntax {
+        /// What the JSON reader said.
+        error: serde_json::Error,
+        /// The form that the text probably meant.
+        hint: String,
+    },
     /// No server has this id.
     #[error("no server has the id {id}; there are {known:?}")]
     UnknownServer {

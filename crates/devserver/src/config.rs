@@ -1,6 +1,7 @@
 //! How a development server is set up. Filled by tests directly and by `cli.rs` from the command line.
 
 use crate::command::Command;
+use crate::names::Name;
 use ratelimitly_core::key::ApiKey;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ pub struct Config {
     pub commands: Vec<Command>,
     /// File that gets one JSON line an event; it is truncated first.
     pub events: Option<PathBuf>,
+    /// Names that events show beside the ids of buckets and trackers.
+    pub names: Vec<Name>,
     /// Whether events are kept in memory for `DevServer::events`.
     pub record: bool,
 }
@@ -53,6 +56,7 @@ impl Default for Config {
             max_clock_skew: None,
             commands: Vec::new(),
             events: None,
+            names: Vec::new(),
             record: true,
         }
     }

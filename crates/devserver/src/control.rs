@@ -87,9 +87,9 @@ async fn converse(stream: UnixStream, core: Arc<Core>) {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let outcome = match serde_json::from_slice::<Command>(&line) {
+        let outcome = match Command::from_json(&line) {
             Ok(command) => core.apply(command).await,
-            Err(error) => Err(CommandError::Syntax(error)),
+            Err(error) => Err(error),
         };
         if writer.write_all(&render(outcome)).await.is_err() {
             return;

@@ -9,6 +9,7 @@ use crate::dns::{self, Zone};
 use crate::event::Event;
 use crate::fleet::Fleet;
 use crate::keyring::Keyring;
+use crate::names::Names;
 use crate::recorder::Recorder;
 use crate::server::{Service, lock};
 use std::io;
@@ -169,7 +170,8 @@ impl Core {
         // The zone's name is checked before any server starts.
         let mut zone = Zone::new(&config.zone, ttl, Vec::new())?;
         let recorder = Recorder::new(config.record, config.events.as_deref())?;
-        let service = Arc::new(Service::new(keys, recorder, config.max_clock_skew));
+        let service =
+            Arc::new(Service::new(keys, recorder, Names::new(config.names.clone()), config.max_clock_skew));
         let fleet = Fleet::new(Arc::clone(&service), config.seed);
         for (place, &id) in config.server_ids.iter().enumerate() {
             fleet.start(id, nth_address(config.listen, place)?).await?;
@@ -266,6 +268,7 @@ impl Core {
         let zone = lock(&self.zone);
         Status {
             servers: self.fleet.status(),
+            admissions: self.service.admissions(),
             dns: zone.counts(),
             dns_faults: zone.faults().to_vec(),
             held: self.service.held().len(),

@@ -111,6 +111,9 @@ pub enum Verdict {
 pub struct GuardSeen {
     /// Tracker id, hex.
     pub tracker: String,
+    /// The name that `serve --name` gave for this id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Life of a sample, milliseconds.
     pub ttl_ms: u32,
     /// Most samples kept.
@@ -126,6 +129,9 @@ pub struct GuardSeen {
 pub struct ResourceSeen {
     /// Bucket id, hex.
     pub bucket: String,
+    /// The name that `serve --name` gave for this id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Window, milliseconds.
     pub window_size_ms: u32,
     /// Tokens a window holds.
@@ -139,6 +145,9 @@ pub struct ResourceSeen {
 pub struct ObservationSeen {
     /// Tracker id, hex.
     pub tracker: String,
+    /// The name that `serve --name` gave for this id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Life of a sample, milliseconds.
     pub ttl_ms: u32,
     /// Most samples kept.

@@ -136,6 +136,7 @@ impl Fleet {
             address: slot.server.addr,
             up: slot.running.is_some(),
             faults: slot.server.faults().active().to_vec(),
+            answers: slot.server.answers(),
             ignored: slot.server.ignored(),
         };
         slots.iter().map(status).collect()

@@ -18,6 +18,7 @@ mod fleet;
 pub mod keygen;
 mod keyring;
 mod limiter;
+pub mod names;
 mod outbox;
 mod recorder;
 mod respond;

@@ -55,6 +55,11 @@ impl Limiter {
         self.memory.arrive(now_ms, server, RequestKey { key_id, id }, ttl_ms)
     }
 
+    /// Whether this request id has been decided before and that is still remembered.
+    pub fn is_decided(&self, now_ms: u64, request: &Request<'_>) -> bool {
+        self.memory.is_decided(now_ms, RequestKey { key_id: request.key_id, id: request.request_id })
+    }
+
     /// Answers a request. The first call for a request id looks at buckets and trackers, later ones within its TTL
     /// repeat what was found then. Tokens are consumed once: by the first answer that is an allow.
     pub fn decide(&mut self, now_ms: u64, request: &Request<'_>, overrides: &Overrides) -> Answer {

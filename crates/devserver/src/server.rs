@@ -1,11 +1,12 @@
 //! One server: its socket's loop, and what happens to a datagram from its arrival to its answer. Started and stopped
 //! by `fleet.rs`. Everything that all servers have in common is in `Service`.
 
-use crate::command::{FaultKind, Ignored, Lost};
-use crate::event::{Event, Fate, Kind, Verdict};
+use crate::command::{FaultKind, Ignored, Lost, Verdicts};
+use crate::event::{Event, Fate, GuardSeen, Kind, ObservationSeen, ResourceSeen, Verdict};
 use crate::faults::Faults;
 use crate::keyring::{Keyring, Tenancy};
-use crate::limiter::{Limiter, Request};
+use crate::limiter::{Answer, Limiter, Request};
+use crate::names::Names;
 use crate::outbox::{Held, Outbox, Outgoing};
 use crate::recorder::Recorder;
 use crate::respond;
@@ -23,21 +24,26 @@ use tokio::net::UdpSocket;
 pub(crate) struct Service {
     pub keys: Keyring,
     pub recorder: Recorder,
+    names: Names,
     limiter: Mutex<Limiter>,
     held: Mutex<Vec<Held>>,
+    /// First answers to request ids, of whatever server.
+    admissions: Mutex<Verdicts>,
     max_clock_skew: Option<Duration>,
     started: Instant,
     started_unix_ms: u64,
 }
 
 impl Service {
-    pub fn new(keys: Keyring, recorder: Recorder, max_clock_skew: Option<Duration>) -> Service {
+    pub fn new(keys: Keyring, recorder: Recorder, names: Names, max_clock_skew: Option<Duration>) -> Service {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Service {
             keys,
             recorder,
+            names,
             limiter: Mutex::default(),
             held: Mutex::default(),
+            admissions: Mutex::default(),
             max_clock_skew,
             started: Instant::now(),
             started_unix_ms: millis(unix),
@@ -53,6 +59,11 @@ impl Service {
     /// Answers that `hold` keeps back, oldest first.
     pub fn held(&self) -> MutexGuard<'_, Vec<Held>> {
         lock(&self.held)
+    }
+
+    /// How many request ids were allowed and denied.
+    pub fn admissions(&self) -> Verdicts {
+        *lock(&self.admissions)
     }
 
     fn now_ms(&self) -> u64 {
@@ -78,6 +89,7 @@ pub(crate) struct Server {
     service: Arc<Service>,
     faults: Mutex<Faults>,
     ignored: Mutex<Ignored>,
+    answers: Mutex<Verdicts>,
     /// Decides about drops and jitter; seeded, so that a run can be repeated.
     dice: Mutex<StdRng>,
     /// Answers on their way out.
@@ -99,6 +111,7 @@ impl Server {
             service,
             faults: Mutex::default(),
             ignored: Mutex::default(),
+            answers: Mutex::default(),
             dice: Mutex::new(StdRng::seed_from_u64(seed ^ id)),
             outbox: Outbox::default(),
         }
@@ -110,6 +123,11 @@ impl Server {
 
     pub fn ignored(&self) -> Ignored {
         *lock(&self.ignored)
+    }
+
+    /// How many answers it has made, repeated ones included.
+    pub fn answers(&self) -> Verdicts {
+        *lock(&self.answers)
     }
 
     /// Serves the socket until the task is aborted.
@@ -176,8 +194,8 @@ impl Server {
             label: view.label.map(Into::into),
             guard_count: guards.len(),
             resource_count: resources.len(),
-            guards: guards.iter().map(Into::into).collect(),
-            resources: resources.iter().map(Into::into).collect(),
+            guards: guards.iter().map(|guard| GuardSeen::new(guard, &self.service.names)).collect(),
+            resources: resources.iter().map(|seen| ResourceSeen::new(seen, &self.service.names)).collect(),
             ..sighting.event(seq)
         });
         self.dispatch(outgoing, fate, &faults);
@@ -195,7 +213,7 @@ impl Server {
         if let Some(fate) = self.lost_on_arrival(faults) {
             return (fate, None, None);
         }
-        let answer = lock(&self.service.limiter).decide(self.service.now_ms(), request, &faults.overrides());
+        let answer = self.decide(request, faults);
         let verdict = Some(answer.verdict());
         if self.happens(faults.loss(Lost::Answers)) {
             return (Fate::Dropped, verdict, None);
@@ -214,6 +232,19 @@ impl Server {
         }
     }
 
+    fn decide(&self, request: &Request<'_>, faults: &Faults) -> Answer {
+        let now_ms = self.service.now_ms();
+        let mut limiter = lock(&self.service.limiter);
+        let first = !limiter.is_decided(now_ms, request);
+        let answer = limiter.decide(now_ms, request, &faults.overrides());
+        drop(limiter);
+        lock(&self.answers).count(answer.verdict());
+        if first {
+            lock(&self.service.admissions).count(answer.verdict());
+        }
+        answer
+    }
+
     fn report(&self, received: &Received, tenant: &Tenant, tenancy: &Tenancy, view: &ReportView<'_>) {
         let key_id = tenant.key_or_server_id;
         let mut sighting = self.sighting(received, tenant, Kind::Report, tenancy.dedup_ttl_max_ms);
@@ -225,7 +256,10 @@ impl Server {
             view.observations().for_each(|seen| limiter.observe(now_ms, key_id, tenancy.samples_max, &seen));
         }
         self.service.recorder.record(|seq| Event {
-            observations: view.observations().map(|observation| (&observation).into()).collect(),
+            observations: view
+                .observations()
+                .map(|seen| ObservationSeen::new(&seen, &self.service.names))
+                .collect(),
             ..sighting.event(seq)
         });
     }

@@ -3,6 +3,7 @@
 
 use crate::event::{Event, Fate, GuardSeen, Kind, LabelSeen, ObservationSeen, ResourceSeen, Verdict};
 use crate::limiter::Arrival;
+use crate::names::Names;
 use ratelimitly_core::wire::{Guard, Observation, Resource, Tenant};
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -53,10 +54,11 @@ impl Sighting {
     }
 }
 
-impl From<&Guard> for GuardSeen {
-    fn from(guard: &Guard) -> GuardSeen {
+impl GuardSeen {
+    pub(crate) fn new(guard: &Guard, names: &Names) -> GuardSeen {
         GuardSeen {
             tracker: guard.tracker.to_string(),
+            name: names.of(&guard.tracker.0),
             ttl_ms: guard.settings.ttl_ms,
             max_samples: guard.settings.max_samples,
             min_sample_threshold: guard.settings.min_sample_threshold,
@@ -65,10 +67,11 @@ impl From<&Guard> for GuardSeen {
     }
 }
 
-impl From<&Resource> for ResourceSeen {
-    fn from(resource: &Resource) -> ResourceSeen {
+impl ResourceSeen {
+    pub(crate) fn new(resource: &Resource, names: &Names) -> ResourceSeen {
         ResourceSeen {
             bucket: resource.bucket.to_string(),
+            name: names.of(&resource.bucket.0),
             window_size_ms: resource.window_size_ms,
             rate_limit: resource.rate_limit,
             tokens: resource.tokens,
@@ -76,10 +79,11 @@ impl From<&Resource> for ResourceSeen {
     }
 }
 
-impl From<&Observation> for ObservationSeen {
-    fn from(observation: &Observation) -> ObservationSeen {
+impl ObservationSeen {
+    pub(crate) fn new(observation: &Observation, names: &Names) -> ObservationSeen {
         ObservationSeen {
             tracker: observation.tracker.to_string(),
+            name: names.of(&observation.tracker.0),
             ttl_ms: observation.settings.ttl_ms,
             max_samples: observation.settings.max_samples,
             min_sample_threshold: observation.settings.min_sample_threshold,

@@ -1,6 +1,7 @@
 //! What commands answer, above all the server's state. Made by `devserver.rs`, `fleet.rs` and `dns/zone.rs`; pure data.
 
 use super::{DnsFault, Fault};
+use crate::event::Verdict;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -24,6 +25,8 @@ pub enum Reply {
 pub struct Status {
     /// Every server, in the order of their start.
     pub servers: Vec<ServerStatus>,
+    /// Request ids by the verdict of their first answer, so that each admission counts once.
+    pub admissions: Verdicts,
     /// DNS queries received.
     pub dns: DnsCounts,
     /// DNS faults.
@@ -43,8 +46,28 @@ pub struct ServerStatus {
     pub up: bool,
     /// Its faults.
     pub faults: Vec<Fault>,
+    /// Answers that it made: one for each copy of a request, also those that a fault held back or lost.
+    pub answers: Verdicts,
     /// Datagrams dropped silently.
     pub ignored: Ignored,
+}
+
+/// How many verdicts of either kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdicts {
+    /// Allows.
+    pub allow: u64,
+    /// Denies.
+    pub deny: u64,
+}
+
+impl Verdicts {
+    pub(crate) fn count(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Allow => self.allow += 1,
+            Verdict::Deny => self.deny += 1,
+        }
+    }
 }
 
 /// Datagrams that a server dropped silently, by cause.

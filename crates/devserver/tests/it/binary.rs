@@ -1,6 +1,6 @@
 //! The real binary: its first line, its control socket from end to end, its events file, its keys, its complaints.
 
-use crate::support::{Ask, Client, PATIENCE, within};
+use crate::support::{Ask, Client, PATIENCE, guard, resource, within};
 use ratelimitly_core::key::{ApiKey, KeyKind};
 use ratelimitly_devserver::{Event, Verdict};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ impl Served {
         let folder = tempfile::tempdir().unwrap();
         let (control, events) = (folder.path().join("control"), folder.path().join("events"));
         let text = key.encode();
-        let mut command = binary(&["serve", "--key", &text]);
+        let mut command = binary(&["serve", "--dns", "127.0.0.1:0", "--key", &text]);
         command.arg("--control").arg(&control).arg("--events").arg(&events).args(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -113,6 +113,66 @@ async fn it_says_what_it_is_not_and_ends_when_told() {
     assert!(status.success());
     assert!(complaints.contains("development server") && complaints.contains("not the RateLimitly service"));
     assert!(!control.exists(), "the control socket is gone");
+}
+
+#[tokio::test]
+async fn it_prints_the_lines_that_nginx_needs_without_the_key() {
+    let served = Served::start(&["--zone", "my.test"]).await;
+    let (dns, key) = (served.ready["dns"].as_str().unwrap().to_owned(), served.key.encode());
+    let (_, said) = served.terminate().await;
+    assert!(said.contains("ratelimitly_dns_srv      my.test;"), "{said}");
+    assert!(said.contains(&format!("ratelimitly_dns_resolver {dns};")), "{said}");
+    assert!(said.contains("ratelimitly_auth_key ") && !said.contains(&key), "{said}");
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named_with_the_option_that_changes_it() {
+    let taken = Served::start(&["--servers", "1"]).await;
+    let (key, dns) = (taken.key.encode(), taken.ready["dns"].as_str().unwrap().to_owned());
+    let refused = output(&["serve", "--key", &key, "--dns", &dns]).await;
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success());
+    assert!(complaint.contains(&dns) && complaint.contains("another port with --dns"), "{complaint}");
+}
+
+#[tokio::test]
+async fn the_documented_port_of_dns_is_the_default() {
+    let help = output(&["serve", "--help"]).await;
+    assert!(String::from_utf8(help.stdout).unwrap().contains("[default: 127.0.0.1:5300]"));
+    let page = include_str!("../../../../docs/devserver.md");
+    assert!(page.contains("| `--dns <ip:port>` | `127.0.0.1:5300` |"));
+    assert!(page.contains("ratelimitly_dns_resolver 127.0.0.1:5300;"));
+}
+
+#[tokio::test]
+async fn status_counts_each_admission_once_and_each_answer_of_a_server() {
+    let served = Served::start(&["--servers", "2"]).await;
+    let (mut control, client) = (Control::connect(&served.control()).await, Client::new(&served.key).await);
+    // Asked at both servers, as the module does; then a second request, for which no token is left.
+    for (place, ask) in [Ask::token(1), Ask::token(1)].iter().flat_map(|ask| [(0, ask), (1, ask)]) {
+        client.send(served.address(place), ask).await;
+        client.answer().await.unwrap();
+    }
+    let status = control.tell(json!({"command": "status"})).await;
+    assert_eq!(status["admissions"], json!({"allow": 1, "deny": 1}));
+    for server in [0, 1] {
+        assert_eq!(status["servers"][server]["answers"], json!({"allow": 1, "deny": 1}));
+    }
+}
+
+#[tokio::test]
+async fn events_show_the_name_that_a_bucket_and_a_tracker_were_given() {
+    let tracker = "service=shop@ttl=60s,max_samples=8,min_sample_threshold=1";
+    let served = Served::start(&["--name", "bucket=bucket@1r/m", "--name", tracker]).await;
+    let client = Client::new(&served.key).await;
+    let resources = [resource("bucket", 1, 1), resource("bucket", 2, 1)];
+    client.send(served.address(0), &Ask::new([guard("shop", 5)], resources)).await;
+    client.answer().await.unwrap();
+    let text = std::fs::read_to_string(served.folder.path().join("events")).unwrap();
+    let event: Event = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let names: Vec<_> = event.resources.iter().map(|seen| seen.name.as_deref()).collect();
+    assert_eq!(names, [Some("bucket"), None], "another rate is another bucket");
+    assert_eq!(event.guards[0].name.as_deref(), Some("shop"));
 }
 
 #[tokio::test]
@@ -215,6 +275,7 @@ async fn a_bad_command_is_refused_and_the_connection_lives_on() {
         (r#"{"command":"explode"}"#, "explode"),
         (r#"{"command":"fault","server":[1],"fault":"silent"}"#, "unknown field `server`"),
         (r#"{"command":"fault","fault":{"delay":{"millis":1}}}"#, "unknown field `millis`"),
+        (r#"{"command":"fault","fault":{"delay":200}}"#, r#"has the form {"delay":{"ms":200}}"#),
         (
             r#"{"command":"fault","servers":[1],"fault":"silent"}"#,
             "no server has the id 1; there are [1015809]",
@@ -286,9 +347,13 @@ async fn wrong_arguments_are_named() {
     for (arguments, part) in [
         (&["serve"][..], "--key"),
         (&["serve", "--key", "rl-none1xyz"], "--key"),
+        (&["serve", "--key", "foo"], "not an API key"),
+        (&["serve", "--key", "foo"], "`ratelimitly-devserver keygen --kind aes --key-id 1`"),
         (&["serve", "--servers", "0"], "--servers"),
         (&["serve", "--ttl", "5"], "like 300ms"),
         (&["serve", "--apply", "{}"], "--apply"),
+        (&["serve", "--apply", r#"{"delay":200}"#], r#"{"command":"fault","fault":{"delay":{"ms":200}}}"#),
+        (&["serve", "--name", "bucket=checkout"], "bucket=checkout@100r/m"),
         (&["keygen", "--kind", "aes", "--key-id", "1", "--dedup-ttl", "15ms"], "steps of 10"),
         (&["keygen", "--kind", "aes", "--key-id", "1", "--rate-window-max", "60s"], "65536ms"),
         (&["keygen", "--kind", "aes", "--key-id", "1", "--rate-buckets-max", "3"], "power of two"),
@@ -305,11 +370,11 @@ async fn a_control_socket_left_behind_is_replaced_and_one_in_use_is_not() {
     let served = Served::start(&["--servers", "1"]).await;
     let control = served.control();
     let (key, path) = (served.key.encode(), control.to_str().unwrap().to_owned());
-    let refused = output(&["serve", "--key", &key, "--control", &path]).await;
+    let refused = output(&["serve", "--dns", "127.0.0.1:0", "--key", &key, "--control", &path]).await;
     assert!(String::from_utf8(refused.stderr).unwrap().contains("another process listens"));
     let stale = served.folder.path().join("stale");
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
-    let mut second = binary(&["serve", "--key", &key, "--control"]);
+    let mut second = binary(&["serve", "--dns", "127.0.0.1:0", "--key", &key, "--control"]);
     let mut second = second.arg(&stale).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(second.stdout.take().unwrap()).lines();
     let first = tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
