@@ -1,8 +1,6 @@
-//! The charts of docs/performance.md, drawn from files of results: latency that each way of asking adds against load, and
-//! processor time of a request against requests in flight.
+//! The chart of docs/performance.md: processor time of a request against requests in flight, drawn from the results of
+//! `scale`. A line without points is an error: the file that was drawn before stays.
 
-use crate::conditions::BARE;
-use crate::results::{COMPARED, RATES, Results};
 use crate::{Chart, Error, scale};
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
@@ -10,60 +8,30 @@ use std::fs;
 use std::path::Path;
 
 const SIZE: (u32, u32) = (720, 420);
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(200, 80, 40), RGBColor(120, 90, 170), RGBColor(20, 120, 160), RGBColor(40, 140, 60)];
+const COLOURS: [RGBColor; 2] = [RGBColor(200, 80, 40), RGBColor(120, 90, 170)];
 
 /// A line of a chart: its name and its points.
 type Line = (String, Vec<(f64, f64)>);
 
-/// Draws both.
+/// Draws it.
 pub fn draw(arguments: &Chart) -> Result<(), Error> {
     fs::create_dir_all(&arguments.out)?;
-    added_latency(&Results::read(&arguments.nginx)?, &arguments.out.join("added-p99.svg"))?;
-    let sizes = scale::Results::read(&arguments.scale)?;
-    cpu_in_flight(&sizes, &arguments.out.join("cpu-in-flight.svg"))
+    let results = scale::Results::read(&arguments.scale)?;
+    cpu_in_flight(&results.sizes, &arguments.out.join("cpu-in-flight.svg"))
 }
 
-fn added_latency(results: &Results, file: &Path) -> Result<(), Error> {
-    let bare = results.row(BARE).ok_or("no bare location in the results")?;
-    let lines: Vec<Line> = COMPARED
-        .iter()
-        .filter_map(|letter| results.row(letter))
-        .filter(|row| row.letter != BARE)
-        .map(|row| {
-            let added = |rate: &u32| {
-                let metric = format!("p99 at {rate}");
-                (f64::from(*rate), row.median(&metric) - bare.median(&metric))
-            };
-            let points = RATES.iter().map(added).filter(|(_, ms)| !ms.is_nan()).collect();
-            (format!("{}: {}", row.letter, row.title.replace('`', "")), points)
-        })
-        .collect();
-    let root = SVGBackend::new(file, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let (right, top, bottom) = bounds(&lines);
-    let chart = ChartBuilder::on(&root)
-        .caption("p99 added to a request, ms", ("sans-serif", 18))
-        .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(56)
-        .build_cartesian_2d(0.0..right * 1.05, bottom.min(0.0)..top * 1.15)?;
-    finish(chart, &lines, "requests a second")?;
-    Ok(root.present()?)
-}
-
-fn cpu_in_flight(results: &scale::Results, file: &Path) -> Result<(), Error> {
+fn cpu_in_flight(sizes: &[scale::Size], file: &Path) -> Result<(), Error> {
     // Seconds per 10,000 requests times 100 are microseconds a request.
     let points = |of: fn(&scale::Size) -> f64| -> Vec<(f64, f64)> {
-        results.sizes.iter().map(|size| (size.in_flight as f64, of(size) * 100.0)).collect()
+        sizes.iter().map(|size| (size.in_flight as f64, of(size) * 100.0)).collect()
     };
     let lines = [
         ("with the module".to_owned(), points(|size| size.cpu.median())),
         ("bare, as many connections".to_owned(), points(|size| size.bare_cpu.median())),
     ];
+    let (right, top) = bounds(&lines)?;
     let root = SVGBackend::new(file, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
-    let (right, top, _) = bounds(&lines);
     let chart = ChartBuilder::on(&root)
         .caption("worker's processor time of a request, µs", ("sans-serif", 18))
         .margin(12)
@@ -74,12 +42,15 @@ fn cpu_in_flight(results: &scale::Results, file: &Path) -> Result<(), Error> {
     Ok(root.present()?)
 }
 
-/// The greatest abscissa, the greatest and the least ordinate.
-fn bounds(lines: &[Line]) -> (f64, f64, f64) {
+/// The greatest abscissa and the greatest ordinate. A line that has nothing to show must not become a legend without a line.
+fn bounds(lines: &[Line]) -> Result<(f64, f64), Error> {
+    for (name, points) in lines {
+        if !points.iter().any(|(x, y)| x.is_finite() && y.is_finite()) {
+            return Err(format!("the line \"{name}\" has no point: the results lack its figures").into());
+        }
+    }
     let points = lines.iter().flat_map(|(_, points)| points);
-    points.fold((0.0, 0.0, f64::INFINITY), |(right, top, bottom): (f64, f64, f64), (x, y)| {
-        (right.max(*x), top.max(*y), bottom.min(*y))
-    })
+    Ok(points.fold((0.0, 0.0), |(right, top): (f64, f64), (x, y)| (right.max(*x), top.max(*y))))
 }
 
 /// Axes, lines and legend.
@@ -105,4 +76,30 @@ where
         .border_style(BLACK.mix(0.3))
         .draw()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_points_is_an_error_that_names_it() {
+        let drawn = ("bare".to_owned(), vec![(10.0, 1.0)]);
+        for points in [vec![], vec![(10.0, f64::NAN)]] {
+            let error = bounds(&[drawn.clone(), ("added".to_owned(), points)]).unwrap_err();
+            assert!(error.to_string().contains("\"added\" has no point"), "{error}");
+        }
+        assert_eq!(bounds(&[drawn]).unwrap(), (10.0, 1.0));
+    }
+
+    #[test]
+    fn results_that_were_counted_only_leave_the_old_chart_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cpu-in-flight.svg");
+        fs::write(&file, "as it was").unwrap();
+        let counted = scale::Size { in_flight: 10, instructions: Some(6000.0), ..scale::Size::default() };
+        let error = cpu_in_flight(&[counted], &file).unwrap_err();
+        assert!(error.to_string().contains("has no point"), "{error}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "as it was");
+    }
 }

@@ -44,7 +44,7 @@ enum Action {
     Check(Check),
     /// One condition under callgrind: the file for `callgrind_annotate`
     Profile(Profile),
-    /// Draws the charts from the results of `nginx` and `scale`
+    /// Draws the chart from the results of `scale`
     Chart(Chart),
 }
 
@@ -114,13 +114,10 @@ struct Profile {
 
 #[derive(clap::Args, Debug)]
 struct Chart {
-    /// Results of `nginx`
-    #[arg(long)]
-    nginx: PathBuf,
     /// Results of `scale`
     #[arg(long)]
     scale: PathBuf,
-    /// Folder of the charts
+    /// Folder of the chart
     #[arg(long)]
     out: PathBuf,
 }

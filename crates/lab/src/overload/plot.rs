@@ -33,6 +33,7 @@ pub fn draw(results: &Results, condition: Condition, folder: &Path) -> Result<()
     let file = folder.join(format!("{}.svg", condition.slug()));
     let cells: Vec<&Cell> = results.cells.iter().filter(|cell| cell.condition == condition).collect();
     let fault = |reason: String| Error::Drawing(file.display().to_string(), reason);
+    has_points(cells.iter().map(|cell| (cell.remedy.title(), cell.seconds.len()))).map_err(&fault)?;
     let root = SVGBackend::new(&file, SIZE).into_drawing_area();
     let title = format!("{}: {}", condition.title(), condition.change());
     root.fill(&WHITE).map_err(|error| fault(error.to_string()))?;
@@ -44,6 +45,18 @@ pub fn draw(results: &Results, condition: Condition, folder: &Path) -> Result<()
         panel(cell, most, area).map_err(&fault)?;
     }
     root.present().map_err(|error| fault(error.to_string()))
+}
+
+/// A panel without a second to show would be axes and a legend without a line.
+fn has_points<'a>(panels: impl Iterator<Item = (&'a str, usize)>) -> Result<(), String> {
+    let mut panels = panels.peekable();
+    if panels.peek().is_none() {
+        return Err("no remedy was run under this condition".into());
+    }
+    match panels.find(|(_, seconds)| *seconds == 0) {
+        Some((title, _)) => Err(format!("the panel \"{title}\" has no point")),
+        None => Ok(()),
+    }
 }
 
 fn busiest(second: &Second) -> f64 {
@@ -112,4 +125,17 @@ fn steps(seconds: &[Second], value: fn(&Second) -> f64) -> Vec<(f64, f64)> {
 fn p99(seconds: &[Second]) -> Vec<(f64, f64)> {
     let at = |(at, second): (usize, &Second)| Some((at as f64 + 0.5, second.p99_ms?.min(P99)));
     seconds.iter().enumerate().filter_map(at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panel_without_points_is_an_error_that_names_it() {
+        let error = has_points([("guard", 25), ("max_conns=20", 0)].into_iter()).unwrap_err();
+        assert_eq!(error, "the panel \"max_conns=20\" has no point");
+        assert!(has_points(std::iter::empty()).is_err());
+        assert_eq!(has_points([("guard", 1)].into_iter()), Ok(()));
+    }
 }
