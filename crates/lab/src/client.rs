@@ -29,7 +29,8 @@ pub async fn warm(port: u16, path: &str, nginx: &Nginx) -> Result<(), Error> {
     Err(Error::NoVerdict { seconds: WARM, log: nginx.read("error.log").unwrap_or_default() })
 }
 
-async fn verdict(port: u16, path: &str) -> Option<String> {
+/// The verdict that one request got, from the header `X-Verdict`; `None` for a request without one.
+pub async fn verdict(port: u16, path: &str) -> Option<String> {
     let stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
     let (mut connection, driver) = handshake(TokioIo::new(stream)).await.ok()?;
     tokio::spawn(driver);

@@ -9,6 +9,7 @@ mod error;
 mod keepalive;
 mod nginx;
 mod overload;
+mod unit;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Experiment {
     Overload(overload::Options),
     /// An application that closes idle connections while nginx uses them.
     Keepalive(keepalive::Options),
+    /// Datagrams, failures and waiting at different round trips and units of the policy.
+    Unit(unit::Options),
 }
 
 #[tokio::main]
@@ -34,6 +37,7 @@ async fn main() -> ExitCode {
     let outcome = match Arguments::parse().experiment {
         Experiment::Overload(options) => overload::run(options).await,
         Experiment::Keepalive(options) => keepalive::run(options).await,
+        Experiment::Unit(options) => unit::run(options).await,
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("ci/lab: {error}");

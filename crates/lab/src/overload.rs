@@ -100,10 +100,10 @@ pub async fn run(options: Options) -> Result<ExitCode, Error> {
     if options.quick {
         return Ok(directions(&results));
     }
-    print!("{}", report::markdown(&results, usize::from(options.repeat), options.out.is_some()));
+    print!("{}", report::markdown(&results, usize::from(options.repeat)));
     if let Some(folder) = &options.out {
         std::fs::create_dir_all(folder).map_err(io(folder.display().to_string()))?;
-        report::write(&results, usize::from(options.repeat), true, folder)?;
+        report::write(&results, usize::from(options.repeat), folder)?;
         results.conditions().try_for_each(|condition| plot::draw(&results, condition, folder))?;
     }
     Ok(ExitCode::SUCCESS)

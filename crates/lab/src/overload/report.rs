@@ -12,14 +12,14 @@ use std::path::Path;
 ///
 /// # Errors
 /// They cannot be written.
-pub fn write(results: &Results, repeats: usize, drawn: bool, folder: &Path) -> Result<(), Error> {
+pub fn write(results: &Results, repeats: usize, folder: &Path) -> Result<(), Error> {
     let json = serde_json::to_string_pretty(results).map_err(|error| io("results.json")(error.into()))?;
     std::fs::write(folder.join("results.json"), json + "\n").map_err(io("results.json"))?;
-    std::fs::write(folder.join("results.md"), markdown(results, repeats, drawn)).map_err(io("results.md"))
+    std::fs::write(folder.join("results.md"), markdown(results, repeats)).map_err(io("results.md"))
 }
 
 /// The whole report.
-pub fn markdown(results: &Results, repeats: usize, drawn: bool) -> String {
+pub fn markdown(results: &Results, repeats: usize) -> String {
     let mut text = String::from("# Overload: measured\n\n");
     let _ = writeln!(text, "Median of {repeats} run(s). {}\n", describe(&results.guard));
     let runs = || results.cells.iter().flat_map(|cell| &cell.runs);
@@ -35,9 +35,6 @@ pub fn markdown(results: &Results, repeats: usize, drawn: bool) -> String {
     text += &overview(results);
     for condition in results.conditions() {
         let _ = writeln!(text, "\n## {}: {}\n", condition.title(), condition.change());
-        if drawn {
-            let _ = writeln!(text, "![{}]({}.svg)\n", condition.title(), condition.slug());
-        }
         text += &table(results, condition);
     }
     text += "\n## What the logs say\n\n";
@@ -100,7 +97,7 @@ fn row(cell: &Cell) -> String {
 
 fn diagnoses(results: &Results) -> String {
     let mut text = String::from(
-        "| what was changed | remedy | wait | light request at the application | heavy share | requests a second | keys | the logs say |\n\
+        "| what was changed | remedy | wait | light request at the application | heavy share | requests per second | keys | the logs say |\n\
          |---|---|---:|---:|---:|---:|---:|---|\n",
     );
     let shown = |cell: &&Cell| matches!(cell.remedy, Remedy::None | Remedy::Guard);

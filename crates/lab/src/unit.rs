@@ -1,0 +1,206 @@
+//! `ci/lab unit`: what the policy's unit costs at different round trips. For each pair of unit and round trip it counts
+//! datagrams and failures of real requests and reads from the module's log how long they waited. The development server's
+//! fault `delay` makes the round trip. Counts hold on a busy machine too; times are no finer than a unit.
+
+use crate::client::{verdict, warm};
+use crate::dev::Dev;
+use crate::error::Error;
+use crate::nginx::Nginx;
+use clap::Args;
+use ratelimitly_devserver::{Fault, Kind, Servers};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+const CONF: &str = r#"load_module {module};
+worker_processes 1;
+pid {prefix}/nginx.pid;
+error_log {prefix}/error.log info;
+events { worker_connections 1024; }
+http {
+    access_log off;
+    ratelimitly_auth_key {key};
+    ratelimitly_dns_srv {zone};
+    ratelimitly_dns_resolver {dns};
+    ratelimitly_debug on;
+    ratelimitly_policy standard unit={unit}ms;
+    ratelimitly_zone all "bucket=all" rate=100000r/s;
+    server {
+        listen 127.0.0.1:{port};
+        location / {
+            add_header X-Verdict $ratelimitly_verdict always;
+            ratelimitly zone=all;
+            empty_gif;
+        }
+    }
+}
+"#;
+
+/// The module's line for a finished admission, up to its duration in milliseconds.
+const WAITED: &str = " waited=";
+/// Requests that are under way at a time.
+const TOGETHER: usize = 5;
+/// Without a new datagram for this long, none is under way any more.
+const QUIET: Duration = Duration::from_millis(300);
+/// Longest wait for that.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// What the experiment is run with.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Units of the policy `standard`, milliseconds.
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 20, 40, 60, 120])]
+    units: Vec<u32>,
+    /// Delays of every answer, milliseconds.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 5, 10, 25, 50, 100])]
+    delays: Vec<u64>,
+    /// Requests for each pair.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    requests: u32,
+}
+
+/// What came of the requests of one pair.
+struct Counted {
+    requests: u32,
+    servers: usize,
+    datagrams: usize,
+    /// Requests without a verdict.
+    failures: usize,
+    /// What the module logged, milliseconds, ascending.
+    waited: Vec<u64>,
+}
+
+/// Runs every pair, then the same units with an oldest server that is silent, and prints both tables.
+///
+/// # Errors
+/// A run cannot be made.
+pub async fn run(options: Options) -> Result<ExitCode, Error> {
+    println!("One server. Each cell: datagrams for each admission / failures / waited, median.\n");
+    println!("{}", head("delay", &options.units));
+    for &delay in &options.delays {
+        let mut row = format!("| {delay} ms |");
+        for &unit in &options.units {
+            let counted = measure(unit, 1, delay, None, options.requests).await?;
+            let _ = write!(row, " {} |", counted.cell());
+        }
+        println!("{row}");
+    }
+    println!("\nThree servers without a delay.\n");
+    println!("{}", head("oldest server", &options.units));
+    for (name, fault) in [("answers", None), ("is silent", Some(Fault::Silent))] {
+        let mut row = format!("| {name} |");
+        for &unit in &options.units {
+            let counted = measure(unit, 3, 0, fault.clone(), options.requests).await?;
+            let _ = write!(row, " {} |", counted.cell());
+        }
+        println!("{row}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn head(first: &str, units: &[u32]) -> String {
+    let mut text = format!("| {first} |");
+    units.iter().for_each(|unit| {
+        let _ = write!(text, " `unit={unit}ms` |");
+    });
+    text + "\n|---|" + &"---|".repeat(units.len())
+}
+
+/// Asks nginx for `requests` pages, while every answer is late by `delay_ms` and `oldest` befalls the oldest server.
+async fn measure(
+    unit_ms: u32,
+    servers: usize,
+    delay_ms: u64,
+    oldest: Option<Fault>,
+    requests: u32,
+) -> Result<Counted, Error> {
+    let dev = Dev::with(servers, true).await?;
+    let text = dev.fill(CONF).replace("{unit}", &unit_ms.to_string());
+    let nginx = Nginx::start(&text).await?;
+    warm(nginx.port(), "/", &nginx).await?;
+    settled(&dev).await;
+    if delay_ms > 0 {
+        dev.fault(Servers::All, Fault::Delay { ms: delay_ms }).await;
+    }
+    if let Some(fault) = oldest {
+        dev.fault(Servers::from(dev.oldest()), fault).await;
+    }
+    let (sent_before, logged_before) = (dev.datagrams(Kind::Request), waits(&nginx)?.len());
+    let failures = ask(nginx.port(), requests).await;
+    settled(&dev).await;
+    let mut waited = waits(&nginx)?.split_off(logged_before);
+    waited.sort_unstable();
+    let datagrams = dev.datagrams(Kind::Request) - sent_before;
+    Ok(Counted { requests, servers, datagrams, failures, waited })
+}
+
+/// Makes the requests, a few at a time; gives how many had no verdict.
+async fn ask(port: u16, requests: u32) -> usize {
+    let mut left = requests as usize;
+    let mut failures = 0;
+    while left > 0 {
+        let mut together = JoinSet::new();
+        for _ in 0..left.min(TOGETHER) {
+            together.spawn(async move { verdict(port, "/").await });
+        }
+        left -= together.len();
+        failures += together.join_all().await.iter().filter(|verdict| verdict.is_none()).count();
+    }
+    failures
+}
+
+/// Waits until no datagram comes any more.
+async fn settled(dev: &Dev) {
+    let (started, mut last, mut since) = (Instant::now(), dev.datagrams(Kind::Request), Instant::now());
+    while since.elapsed() < QUIET && started.elapsed() < SETTLING {
+        sleep(Duration::from_millis(20)).await; // then looked at again
+        let now = dev.datagrams(Kind::Request);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+}
+
+/// How long the admissions waited that nginx has logged, in the order of their ends.
+fn waits(nginx: &Nginx) -> Result<Vec<u64>, Error> {
+    let log = nginx.read("error.log")?;
+    Ok(log.lines().filter(|line| line.contains("ratelimitly: admission ")).filter_map(waited).collect())
+}
+
+fn waited(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once(WAITED)?;
+    rest.split_once("ms")?.0.parse().ok()
+}
+
+impl Counted {
+    fn cell(&self) -> String {
+        let each = self.datagrams as f64 / f64::from(self.requests);
+        let failures = self.failures as f64 * 100.0 / f64::from(self.requests);
+        // A failed request's line has a duration too: it waited out its horizon.
+        let median = self.waited.get(self.waited.len() / 2).map_or("-".to_owned(), |ms| format!("{ms} ms"));
+        let of = if self.servers == 1 { String::new() } else { format!(" to {} servers", self.servers) };
+        format!("{each:.2}{of} / {failures:.0}% / {median}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_is_read_from_the_line_of_an_admission() {
+        let line =
+            "2026/12/01 [info] 1#1: *2 ratelimitly: admission verdict=allow server=9 waited=21ms members=1";
+        assert_eq!(waited(line), Some(21));
+        assert_eq!(waited("ratelimitly: admission failure=send: no route"), None);
+    }
+
+    #[test]
+    fn a_cell_tells_counts_for_each_admission() {
+        let counted =
+            Counted { requests: 4, servers: 1, datagrams: 8, failures: 1, waited: vec![20, 21, 21, 60] };
+        assert_eq!(counted.cell(), "2.00 / 25% / 21 ms");
+    }
+}
