@@ -1,5 +1,7 @@
 //! What guards decide and what is reported afterwards: a report follows its directive and the outcome, never a guard.
 
+mod fast;
+
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_devserver::{DnsFault, Event, Fault};
 use ratelimitly_tests::{Dev, Nginx, http};

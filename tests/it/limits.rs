@@ -2,6 +2,8 @@
 //! let through reach the development server, each once, the delayed ones when they go on. What a single refused or
 //! delayed request does is in `routing/limits.rs`.
 
+mod rates;
+
 use ratelimitly_devserver::{Fault, FaultKind};
 use ratelimitly_tests::http::Response;
 use ratelimitly_tests::raw::Raw;

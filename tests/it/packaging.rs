@@ -2,6 +2,8 @@
 //! that a worker really has, and no example keys a bucket by what a client chooses. Conformance rows A24, M05, M06 and M11;
 //! P01 and P02, the shared object itself, are in `shared_object.rs`.
 
+mod blocks;
+mod client_network;
 mod defaults;
 mod directives;
 mod examples;

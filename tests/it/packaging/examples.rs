@@ -73,7 +73,10 @@ fn m11_no_example_uses_an_identity_that_the_client_chooses() {
     let choice = Regex::new(CLIENTS_CHOICE).expect("a constant pattern");
     let mut bad = Vec::new();
     let mut search = |place: String, example: &str| {
-        bad.extend(choice.find_iter(example).map(|found| format!("{place}: {}", found.as_str())));
+        // The names of files to try are no identity.
+        let lines = example.lines().filter(|line| !line.trim_start().starts_with("try_files "));
+        let found = lines.flat_map(|line| choice.find_iter(line));
+        bad.extend(found.map(|found| format!("{place}: {}", found.as_str())));
     };
     for path in files("nginx-conf", "conf") {
         search(path.display().to_string(), &text(&path));
