@@ -26,9 +26,7 @@ use notes::Notes;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
 use ratelimitly_core::membership::Membership;
 use ratelimitly_core::wire::Observation;
-use settle::Ending;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -74,10 +72,8 @@ pub struct Driver {
     socket: RefCell<Option<UdpSocket>>,
     sender: RefCell<Sender>,
     receiver: RefCell<Receiver>,
-    /// The suspended requests, by their admission's slot.
+    /// The suspended requests, by their admission's slot. A slot stays taken until its request is about to be resumed.
     waiting: RefCell<Vec<Option<(AdmissionKey, Waiter)>>>,
-    /// Those whose admission has ended and that are about to go on.
-    ready: RefCell<VecDeque<(AdmissionKey, Ending, Waiter)>>,
     settling: Cell<bool>,
     /// Set by a panic inside the core, whose state is not to be trusted any more.
     broken: Cell<bool>,
@@ -117,7 +113,6 @@ impl Driver {
             sender: RefCell::new(Sender::new()),
             receiver: RefCell::new(Receiver::new()),
             waiting: RefCell::default(),
-            ready: RefCell::default(),
             settling: Cell::new(false),
             broken: Cell::new(false),
             settle_event: settle::event(myself.clone()),
@@ -184,9 +179,7 @@ impl Driver {
 
     /// Forgets an admission and the request that waited for it.
     pub fn cancel(&self, key: AdmissionKey) {
-        if self.take_waiter(key).is_none() {
-            self.ready.borrow_mut().retain(|(ready, ..)| *ready != key);
-        }
+        self.take_waiter(key);
         self.with_core("cancelling an admission", |core| core.cancel(key));
         // Nothing is to be sent, but a rebind may have waited for this one.
         self.settle_soon();
@@ -196,7 +189,6 @@ impl Driver {
     pub fn handle_deadline(&self, key: AdmissionKey) {
         let now = clock::monotonic();
         self.with_core("an admission's deadline", |core| core.handle_timeout(now, key));
-        self.collect();
         self.settle_soon();
     }
 
@@ -227,6 +219,13 @@ impl Driver {
         self.settle();
     }
 
+    /// The socket takes datagrams again: sends what had to wait for that.
+    fn send_waiting(self: &Rc<Self>) {
+        if self.socket.borrow().as_ref().is_some_and(UdpSocket::has_room_again) {
+            self.settle();
+        }
+    }
+
     /// The worker leaves: what is queued goes out, and then nothing of this driver runs any more.
     pub fn shut_down(&self) {
         self.flush();
@@ -242,7 +241,7 @@ impl Driver {
 
     /// Admissions in flight, including requests that are about to go on.
     fn in_flight(&self) -> usize {
-        self.core.try_borrow().map_or(1, |core| core.in_flight()) + self.ready.borrow().len()
+        self.core.try_borrow().map_or(1, |core| core.in_flight())
     }
 
     /// Runs `body` on the core. A panic in it breaks the driver, and `settle` clears up.
@@ -290,6 +289,12 @@ impl Ready for SocketHandler {
     fn readable(&self) {
         if let Some(driver) = self.driver.upgrade() {
             driver.receive();
+        }
+    }
+
+    fn writable(&self) {
+        if let Some(driver) = self.driver.upgrade() {
+            driver.send_waiting();
         }
     }
 }

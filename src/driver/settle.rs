@@ -5,21 +5,13 @@
 //! change the core again; the loop goes on until nothing is left.
 
 use super::{BATCH, Driver, notes};
-use crate::context::Decision;
+use crate::context::{Decision, Waiter};
 use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::udp::Outgoing;
-use ratelimitly_core::client::{Client, Completion, Failure, Outcome, Transmit};
+use ratelimitly_core::client::{Client, Completion, Failure, Outcome, SendResult, Transmit};
 use std::rc::{Rc, Weak};
-
-/// Why a suspended request goes on.
-pub(super) enum Ending {
-    /// Its admission has ended.
-    Completed(Completion),
-    /// The client broke under it.
-    Broken,
-}
 
 /// The event behind `settle_soon`.
 pub(super) fn event(driver: Weak<Driver>) -> PostedEvent {
@@ -60,12 +52,11 @@ impl Driver {
         loop {
             self.flush();
             self.arm_deadlines();
-            self.collect();
             if self.broken.get() {
                 self.collapse();
                 return;
             }
-            if !self.resume_ready() {
+            if !self.resume_ended() && !self.broken.get() {
                 break;
             }
         }
@@ -80,35 +71,35 @@ impl Driver {
         }
     }
 
-    /// Sends everything that is queued.
+    /// Sends everything that is queued, as far as the socket takes it.
     pub(super) fn flush(&self) {
         // Most calls find nothing: a request that goes on seldom leaves something to send. What a panic has left of the core
         // is not even looked at.
-        if self.broken.get() || self.core.borrow().transmits().next().is_none() {
+        if self.broken.get() || !self.core.borrow().has_transmits() {
             return;
         }
-        // Less than a whole batch is the rest of the queue.
-        while self.with_core("sending", |core| self.send_batch(core)) == Some(BATCH) {}
+        while self.with_core("sending", |core| self.send_batch(core)) == Some(true) {}
     }
 
-    /// Sends at most one batch and tells the core what became of each datagram; gives their number.
-    fn send_batch(&self, core: &mut Client) -> usize {
-        let mut results = [false; BATCH];
+    /// Sends at most one batch and tells the core what became of each datagram. Says whether there may be more to send.
+    fn send_batch(&self, core: &mut Client) -> bool {
+        let now = clock::monotonic();
+        let socket = self.socket.borrow();
+        let Some(socket) = socket.as_ref().filter(|socket| !socket.is_full()) else { return false };
+        let mut results = [SendResult::Failed; BATCH];
         let mut sender = self.sender.borrow_mut();
-        let sent = self.socket.borrow().as_ref().map_or(0, |socket| {
-            let datagrams =
-                core.transmits().map(|Transmit { to, bytes, replay }| Outgoing { to, bytes, alone: replay });
-            socket.send(&mut sender, datagrams, &mut results)
-        });
-        let to = |place| core.transmits().nth(place).map(|transmit| transmit.to);
+        let datagrams = core.transmits(now, BATCH);
+        let datagrams = datagrams.map(|Transmit { to, bytes, replay }| Outgoing { to, bytes, alone: replay });
+        let sent = socket.send(&mut sender, datagrams, &mut results);
         if let Some((place, error)) = sender.refused.take() {
-            to(place).inspect(|to| self.notes.send_refused(*to, error));
+            core.transmits(now, BATCH).nth(place).inspect(|one| self.notes.send_refused(one.to, error));
         }
         if let Some((place, error)) = sender.unsegmented.take() {
-            to(place).inspect(|to| self.notes.unsegmented(*to, error));
+            core.transmits(now, BATCH).nth(place).inspect(|one| self.notes.unsegmented(one.to, error));
         }
-        core.handle_sent(clock::monotonic(), &results[..sent]);
-        sent
+        core.handle_sent(now, &results[..sent]);
+        // Less than a whole batch is the rest of the queue.
+        sent == BATCH && !socket.is_full()
     }
 
     fn arm_deadlines(&self) {
@@ -123,46 +114,32 @@ impl Driver {
         }
     }
 
-    /// Moves the ended admissions' requests out of the table. Whatever ends admissions must call this before anything else
-    /// can run: their slots are free, and a request that starts in the same turn takes one and its place in the table.
-    pub(super) fn collect(&self) {
-        while let Some(completion) = self.with_core("an end", |core| core.poll_completion()).flatten() {
-            if let Some(waiter) = self.take_waiter(completion.key) {
-                self.ready.borrow_mut().push_back((completion.key, Ending::Completed(completion), waiter));
-            }
-        }
-    }
-
-    /// Lets the ready requests go on, one by one; each may make others leave the list. `false`: there was none.
-    fn resume_ready(&self) -> bool {
+    /// Resumes the requests whose admission has ended, one by one. `false`: there was none.
+    fn resume_ended(&self) -> bool {
         let mut any = false;
-        loop {
-            // The borrow ends with this statement, before the request runs.
-            let Some((_, ending, waiter)) = self.ready.borrow_mut().pop_front() else { return any };
+        while let Some(completion) = self.with_core("an end", |core| core.poll_completion()).flatten() {
+            // From here on another request may get the slot, so its waiter must be out of the table.
+            let Some(waiter) = self.take_waiter(completion.key) else { continue };
             any = true;
-            if let Ending::Completed(completion) = &ending {
-                // A panic in here must not lose the waiter.
-                border::guarded("an admission's log line", (), || {
-                    if completion.outcome == Outcome::Failed(Failure::Timeout) {
-                        self.notes.timed_out(completion);
-                    }
-                    notes::completion(
-                        waiter.request().log(),
-                        self.detail,
-                        completion,
-                        waiter.context().asked(),
-                    );
-                });
-            }
-            waiter.finish(self.verdict_index, self.decision(&ending));
+            // A panic in here must not lose the waiter.
+            border::guarded("an admission's log line", (), || self.note_end(&waiter, &completion));
+            waiter.finish(self.verdict_index, self.decision(completion.outcome));
         }
+        any
     }
 
-    fn decision(&self, ending: &Ending) -> Decision {
-        match ending {
-            Ending::Completed(Completion { outcome: Outcome::Allow, .. }) => Decision::Allow,
-            Ending::Completed(Completion { outcome: Outcome::Deny, .. }) => Decision::Deny,
-            Ending::Completed(_) | Ending::Broken => Decision::of_failure(self.fail),
+    fn note_end(&self, waiter: &Waiter, completion: &Completion) {
+        if completion.outcome == Outcome::Failed(Failure::Timeout) {
+            self.notes.timed_out(completion);
+        }
+        notes::completion(waiter.request().log(), self.detail, completion, waiter.context().asked());
+    }
+
+    fn decision(&self, outcome: Outcome) -> Decision {
+        match outcome {
+            Outcome::Allow => Decision::Allow,
+            Outcome::Deny => Decision::Deny,
+            Outcome::Failed(_) => Decision::of_failure(self.fail),
         }
     }
 
@@ -171,8 +148,13 @@ impl Driver {
         if let Some(slot) = self.slot.upgrade() {
             slot.discard();
         }
-        let waiting = self.waiting.take().into_iter().flatten();
-        self.ready.borrow_mut().extend(waiting.map(|(key, waiter)| (key, Ending::Broken, waiter)));
-        self.resume_ready();
+        let slots = self.waiting.borrow().len();
+        for index in 0..slots {
+            // The borrow ends with this statement, before the request runs.
+            let waiting = self.waiting.borrow_mut()[index].take();
+            if let Some((_, waiter)) = waiting {
+                waiter.finish(self.verdict_index, Decision::of_failure(self.fail));
+            }
+        }
     }
 }

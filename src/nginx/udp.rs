@@ -10,6 +10,7 @@ pub use send::{SendError, Sender};
 
 use crate::nginx::address::RawAddress;
 use crate::nginx::connection::{Connection, OpenError, Ready};
+use ratelimitly_core::client::SendResult;
 use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -18,10 +19,10 @@ use std::rc::Rc;
 
 /// Most datagrams taken in or handed out by one system call, and most taken in by one read event.
 pub const BATCH: usize = 64;
-/// Asked of the kernel for the receive queue, bytes: room for a burst of some thousand answers of three servers each
-/// between two turns of the event loop (the kernel counts 768 bytes and more for a short datagram, and doubles what is
-/// asked). `net.core.rmem_max` may cut it.
-const RECEIVE_QUEUE: libc::c_int = 4 << 20;
+/// Asked of the kernel for the receive queue and for the send buffer, bytes: room for a burst of some thousand requests
+/// to three servers each in one event-loop iteration, and for their answers (the kernel counts 768 bytes and more for a
+/// short datagram, and doubles what is asked). `net.core.rmem_max` and `net.core.wmem_max` may cut it.
+const QUEUE: libc::c_int = 4 << 20;
 
 /// Which addresses a socket reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,8 @@ impl Bound {
             set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
         }
         // Neither a smaller queue nor silence about what overflows it is a reason to go without a socket.
-        let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_QUEUE);
+        let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, QUEUE);
+        let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, QUEUE);
         let _ = set_option(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
         // An older kernel would take the option of a message for nothing and send all its datagrams as one.
         let gso = set_option(&fd, libc::IPPROTO_UDP, send::UDP_SEGMENT, 0).is_ok();
@@ -93,6 +95,8 @@ pub struct UdpSocket {
     gso: Cell<bool>,
     /// Datagrams that the kernel had dropped when a receive last told.
     dropped: Cell<u32>,
+    /// Whether the send buffer was full at the last send, and has had no room since.
+    full: Cell<bool>,
 }
 
 /// A datagram to send.
@@ -121,7 +125,7 @@ impl UdpSocket {
         let connection = Connection::open(bound.fd, handler)?;
         connection.arm_read()?;
         let gso = Cell::new(bound.gso);
-        Ok(UdpSocket { connection, family: bound.family, gso, dropped: Cell::new(0) })
+        Ok(UdpSocket { connection, family: bound.family, gso, dropped: Cell::new(0), full: Cell::new(false) })
     }
 
     /// The local port.
@@ -145,25 +149,37 @@ impl UdpSocket {
         self.connection.post_read();
     }
 
-    /// Sends the first ones of `datagrams`, at most [`BATCH`], each once, and notes for each whether the kernel took
-    /// it. Returns how many results there are; 0 says that there was nothing to send.
+    /// Whether the send buffer is full: nothing can be sent before the handler is told that the socket is writable.
+    pub fn is_full(&self) -> bool {
+        self.full.get()
+    }
+
+    /// The socket is writable. Says whether a send had to wait for that.
+    pub fn has_room_again(&self) -> bool {
+        self.full.take()
+    }
+
+    /// Sends the first ones of `datagrams`, at most [`BATCH`], each once, and notes what became of each. Returns how many
+    /// results there are; 0 says that there was nothing to send. Where the send buffer is full the handler is told once
+    /// there is room.
     pub fn send<'a>(
         &self,
         sender: &mut Sender,
         datagrams: impl Iterator<Item = Outgoing<'a>>,
-        results: &mut [bool; BATCH],
+        results: &mut [SendResult; BATCH],
     ) -> usize {
         let fd = self.connection.fd();
         let mut datagrams = datagrams.take(BATCH);
         let Some(first) = datagrams.next() else { return 0 };
         let Some(second) = datagrams.next() else {
             results[0] = sender.send_one(fd, first.bytes, self.reachable(first.to).as_ref());
+            self.watch_if_full(results[0]);
             return 1;
         };
         sender.clear();
         let mut count = 0;
         for Outgoing { to, bytes, alone } in [first, second].into_iter().chain(datagrams) {
-            results[count] = false;
+            results[count] = SendResult::Failed;
             sender.add(count, self.reachable(to), bytes, self.gso.get() && !alone);
             count += 1;
         }
@@ -172,7 +188,16 @@ impl UdpSocket {
         if sender.unsegmented.is_some() {
             self.gso.set(false);
         }
+        let blocked = results[..count].iter().find(|result| **result == SendResult::WouldBlock);
+        blocked.inspect(|result| self.watch_if_full(**result));
         count
+    }
+
+    fn watch_if_full(&self, result: SendResult) {
+        if result == SendResult::WouldBlock {
+            // An event method that refuses to watch leaves the next attempt to the next send.
+            self.full.set(self.connection.arm_write().is_ok());
+        }
     }
 
     /// The address as this socket's family writes it; `None` where it cannot.

@@ -7,7 +7,7 @@
 
 use cpu_time::ThreadTime;
 use criterion::{Criterion, criterion_group, criterion_main};
-use ratelimitly_core::client::{Ask, Client, Discovered, Outcome};
+use ratelimitly_core::client::{Ask, Client, Discovered, Outcome, SendResult};
 use ratelimitly_core::id::{BucketId, ServerId};
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
 use ratelimitly_core::membership::{Member, Membership};
@@ -75,11 +75,11 @@ fn start(client: &mut Client, bucket: Bucket, mut send: impl FnMut(&[u8])) {
     let ask = Ask { guards: &[], resources: &[bucket.resource()], label: b"" };
     client.start(NOW, WALL, black_box(&ask)).expect("an admission starts");
     let mut sent = 0;
-    for transmit in client.transmits() {
+    for transmit in client.transmits(NOW, 8) {
         send(black_box(transmit.bytes));
         sent += 1;
     }
-    client.handle_sent(NOW, &[true; 8][..sent]);
+    client.handle_sent(NOW, &[SendResult::Sent; 8][..sent]);
     while client.poll_deadline().is_some() {}
     black_box(client.poll_discovery(NOW));
 }

@@ -5,22 +5,30 @@
 //! `poll_completion`, `poll_discovery`. Nothing is called back, so nothing can be re-entered.
 //!
 //! Rooms: `slots` and `tally` hold the admissions, `outbox` what is to be sent, `discovery` the members and when to
-//! look again, `judge` takes responses in, `rounds` carries an admission through its deadlines to its end.
+//! look again, `judge` takes responses in, `rounds` carries an admission through its deadlines to its end, `audit` is
+//! for tests.
+//!
+//! No input costs more because of what else is queued, waiting or cancelled. What a queue holds of a cancelled admission
+//! is dropped by the first reader that comes to it.
 
+#[cfg(feature = "audit")]
+mod audit;
 mod discovery;
 mod judge;
 mod outbox;
+mod queue;
 mod rounds;
 mod slots;
 mod tally;
 mod types;
 
 pub use types::{
-    AdmissionKey, Ask, Completion, Counters, Discovered, Failure, Outcome, StartError, Transmit,
+    AdmissionKey, Ask, Completion, Counters, Discovered, Failure, Outcome, SendResult, StartError, Transmit,
 };
 
 use self::discovery::Discovery;
 use self::outbox::{Cause, Outbox};
+use self::queue::Queue;
 use self::slots::Slots;
 use crate::id::RequestId;
 use crate::key::ApiKey;
@@ -29,7 +37,6 @@ use crate::time::{Millis, WallMillis};
 use crate::wire::{Auth, Observation, RateRequest, Resource, Tenant};
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
-use std::collections::VecDeque;
 use std::fmt;
 
 /// The client of one key and one policy.
@@ -43,11 +50,11 @@ pub struct Client {
     outbox: Outbox,
     discovery: Discovery,
     /// Admissions that wait for the first discovery, and some that no longer do.
-    waiting: VecDeque<AdmissionKey>,
+    waiting: Queue<AdmissionKey>,
     /// Slots that datagrams came for since the last judging.
     touched: Vec<u32>,
-    deadlines: VecDeque<AdmissionKey>,
-    completions: VecDeque<Completion>,
+    deadlines: Queue<AdmissionKey>,
+    completions: Queue<Completion>,
     rebind_pending: bool,
     counters: Counters,
 }
@@ -65,10 +72,10 @@ impl Client {
             slots: Slots::default(),
             outbox: Outbox::default(),
             discovery: Discovery::new(),
-            waiting: VecDeque::new(),
+            waiting: Queue::default(),
             touched: Vec::new(),
-            deadlines: VecDeque::new(),
-            completions: VecDeque::new(),
+            deadlines: Queue::default(),
+            completions: Queue::default(),
             rebind_pending: false,
             counters: Counters::default(),
         }
@@ -161,16 +168,17 @@ impl Client {
         self.deadlines.push_back(key);
     }
 
-    /// Forgets an admission: no completion will come for it, and none of its unsent transmits stays queued. Unknown
-    /// or ended keys are ignored.
+    /// Forgets an admission: no completion will come for it, and none of its unsent transmits will be sent. Unknown keys
+    /// and those whose completion was taken are ignored.
     pub fn cancel(&mut self, key: AdmissionKey) {
         if let Some(index) = self.slots.live(key) {
             let parcel = self.slots[index].parcel;
             self.outbox.withdraw(parcel);
             self.outbox.release(parcel);
-            self.slots.close(index);
-        } else if !self.completions.is_empty() {
-            self.completions.retain(|completion| completion.key != key);
+            self.slots.end(index);
+            self.slots.free(index);
+        } else if let Some(index) = self.slots.ended(key) {
+            self.slots.free(index);
         }
     }
 
@@ -191,8 +199,9 @@ impl Client {
         let buffer = self.outbox.buffer(parcel);
         let sealed = self.auth.seal_report(buffer, &tenant, &nonce, std::slice::from_ref(observation));
         if sealed.is_ok() {
+            let until = now + u64::from(self.policy.horizon_ms());
             for endpoint in members.members().iter().flat_map(|member| &member.endpoints) {
-                self.outbox.push(parcel, *endpoint, Cause::BestEffort);
+                self.outbox.push(parcel, *endpoint, Cause::BestEffort, until);
             }
         }
         self.outbox.release(parcel);
@@ -223,22 +232,47 @@ impl Client {
         }
     }
 
-    /// The datagrams waiting to be sent, first in first out. Send any prefix, then report it to `handle_sent`.
-    pub fn transmits(&self) -> impl Iterator<Item = Transmit<'_>> {
-        self.outbox.transmits()
+    /// Whether there is anything to send.
+    pub fn has_transmits(&self) -> bool {
+        self.outbox.len() > 0
     }
 
-    /// Removes the first `results.len()` transmits; `false` marks an endpoint that could not be sent to.
-    pub fn handle_sent(&mut self, now: Millis, results: &[bool]) {
-        for sent in results {
-            let Some(settled) = self.outbox.settle(*sent) else { return };
-            self.counters.send_errors += u64::from(!sent);
-            if let Some(index) = settled.failed.and_then(|key| self.slots.live(key))
+    /// The next datagrams to send, at most so many, first in first out. Send a prefix of them and report it to
+    /// `handle_sent` before anything else. What had to wait for the socket until its round was over is left out: it has
+    /// failed.
+    pub fn transmits(&mut self, now: Millis, most: usize) -> impl Iterator<Item = Transmit<'_>> {
+        if self.outbox.has_waited() {
+            let stale = self.outbox.settle_stale(now, most);
+            self.counters.send_errors += u64::from(stale);
+            self.fail_unsent(now);
+        }
+        self.outbox.transmits().take(most)
+    }
+
+    /// Takes what became of the first transmits. Those for which the system has no room stay queued until their round
+    /// is over.
+    pub fn handle_sent(&mut self, now: Millis, results: &[SendResult]) {
+        for result in results {
+            if !self.outbox.settle(*result) {
+                break;
+            }
+            self.counters.send_errors += u64::from(*result == SendResult::Failed);
+        }
+        self.outbox.finish();
+        self.fail_unsent(now);
+    }
+
+    /// Ends the admissions whose round 0 could not be sent to any endpoint.
+    fn fail_unsent(&mut self, now: Millis) {
+        let failed = self.outbox.take_failed();
+        for key in &failed {
+            if let Some(index) = self.slots.live(*key)
                 && self.slots[index].round == 0
             {
                 self.end(now, index, Outcome::Failed(Failure::Send));
             }
         }
+        self.outbox.recycle(failed);
     }
 
     /// An admission's next deadline, once whenever it is set or changes.
@@ -251,9 +285,16 @@ impl Client {
         }
     }
 
-    /// The next ended admission, in the order of ending.
+    /// The next ended admission, in the order of ending. Its slot may be used by the next one from now on.
     pub fn poll_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
+        loop {
+            let completion = self.completions.pop_front()?;
+            // Cancelled ones are passed over.
+            if let Some(index) = self.slots.ended(completion.key) {
+                self.slots.free(index);
+                return Some(completion);
+            }
+        }
     }
 
     /// Whether the caller should start a discovery now; true once for each discovery that is due, until its result is
@@ -262,7 +303,7 @@ impl Client {
         self.discovery.poll(now)
     }
 
-    /// Admissions in flight, those waiting for discovery included.
+    /// Admissions in flight: those that wait for discovery and those whose completion was not taken yet included.
     pub fn in_flight(&self) -> usize {
         self.slots.in_flight()
     }

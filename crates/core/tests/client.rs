@@ -3,7 +3,7 @@
 
 mod sim;
 
-use ratelimitly_core::client::{Ask, Completion, Failure, Outcome, StartError};
+use ratelimitly_core::client::{Ask, Completion, Failure, Outcome, SendResult, StartError};
 use ratelimitly_core::id::{BucketId, ServerId};
 use ratelimitly_core::key::KeyKind;
 use ratelimitly_core::policy::Policy;
@@ -119,10 +119,10 @@ fn cancel_takes_unsent_transmits_and_an_unread_completion_with_it() {
     let mut sim = Sim::new(standard(), vec![Server::silent(7)]);
     let first = start_undrained(&mut sim);
     let second = start_undrained(&mut sim);
-    assert_eq!(sim.client.transmits().count(), 2);
+    assert_eq!(sim.client.transmits(sim.now, usize::MAX).count(), 2);
     sim.client.cancel(first);
-    assert_eq!(sim.client.transmits().count(), 1);
-    sim.client.handle_sent(sim.now, &[false]);
+    assert_eq!(sim.client.transmits(sim.now, usize::MAX).count(), 1);
+    sim.client.handle_sent(sim.now, &[SendResult::Failed]);
     sim.client.cancel(second);
     assert_eq!(sim.client.poll_completion(), None);
 }

@@ -2,7 +2,7 @@
 
 mod sim;
 
-use ratelimitly_core::client::{Failure, Outcome};
+use ratelimitly_core::client::{Failure, Outcome, SendResult};
 use ratelimitly_core::id::ServerId;
 use ratelimitly_core::policy::{Policy, Schedule};
 use ratelimitly_core::time::Millis;
@@ -58,9 +58,9 @@ fn send_failure_waits_for_the_last_result_of_the_round() {
     let ask =
         ratelimitly_core::client::Ask { guards: &[], resources: &[sim::material::resource(1)], label: b"" };
     sim.client.start(now, wall, &ask).unwrap();
-    sim.client.handle_sent(now, &[false, false]);
+    sim.client.handle_sent(now, &[SendResult::Failed; 2]);
     assert_eq!(sim.client.poll_completion(), None);
-    sim.client.handle_sent(now, &[true]);
+    sim.client.handle_sent(now, &[SendResult::Sent]);
     assert_eq!(sim.client.poll_completion(), None);
     assert_eq!(sim.client.in_flight(), 1);
 }
@@ -219,7 +219,7 @@ fn l11_timeout_handled_early_changes_nothing() {
     let mut sim = Sim::new(standard(), vec![Server::silent(7)]);
     let key = sim.start();
     sim.client.handle_timeout(sim.now + 19, key);
-    assert_eq!(sim.client.transmits().count(), 0);
+    assert_eq!(sim.client.transmits(sim.now, usize::MAX).count(), 0);
     // A caller whose timer fired too soon is told the same deadline again.
     assert_eq!(sim.client.poll_deadline(), Some((key, Millis(1_020))));
     assert_eq!(sim.client.poll_deadline(), None);
@@ -300,7 +300,8 @@ fn completion_delivery_is_queued_before_the_completion_and_its_errors_change_not
     let mut answer = sim.answer(7, &Reply::allow(0));
     sim.client.handle_datagram(&mut answer);
     sim.client.finish_batch(sim.now);
-    let queued: Vec<_> = sim.client.transmits().map(|one| (one.to, one.bytes.to_vec())).collect();
+    let queued: Vec<_> =
+        sim.client.transmits(sim.now, usize::MAX).map(|one| (one.to, one.bytes.to_vec())).collect();
     assert_eq!(queued, [(endpoint(8, 0), datagram.clone())]);
     let done = sim.client.poll_completion().unwrap();
     assert_eq!(done.outcome, Outcome::Allow);
@@ -310,8 +311,8 @@ fn completion_delivery_is_queued_before_the_completion_and_its_errors_change_not
         ratelimitly_core::client::Ask { guards: &[], resources: &[sim::material::resource(9)], label: b"" };
     let key = sim.client.start(now, wall, &ask).unwrap();
     assert_eq!(key.slot, done.key.slot);
-    assert_eq!(sim.client.transmits().next().unwrap().bytes, datagram);
-    sim.client.handle_sent(sim.now, &[false]);
+    assert_eq!(sim.client.transmits(sim.now, usize::MAX).next().unwrap().bytes, datagram);
+    sim.client.handle_sent(sim.now, &[SendResult::Failed]);
     assert_eq!(sim.client.poll_completion(), None);
     assert_eq!(sim.client.counters().send_errors, 1);
 }

@@ -7,6 +7,7 @@
 
 use super::BATCH;
 use crate::nginx::address::RawAddress;
+use ratelimitly_core::client::SendResult;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -32,6 +33,14 @@ pub enum SendError {
 impl SendError {
     fn last() -> SendError {
         SendError::Kernel(io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
+
+    /// What this means for the datagram.
+    fn result(self) -> SendResult {
+        match self {
+            SendError::Kernel(libc::EAGAIN) => SendResult::WouldBlock,
+            SendError::Kernel(_) | SendError::Ipv4Only => SendResult::Failed,
+        }
     }
 
     fn cannot_segment(self) -> bool {
@@ -110,9 +119,25 @@ impl Sender {
     }
 
     /// Sends a single datagram, which needs no batch; `to` is `None` where the socket cannot reach it.
-    pub(super) fn send_one(&mut self, fd: BorrowedFd<'_>, bytes: &[u8], to: Option<&RawAddress>) -> bool {
+    pub(super) fn send_one(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        bytes: &[u8],
+        to: Option<&RawAddress>,
+    ) -> SendResult {
         let sent = to.ok_or(SendError::Ipv4Only).and_then(|to| send_to(fd, bytes, to));
-        sent.inspect_err(|error| self.refused = Some((0, *error))).is_ok()
+        self.note(0, sent)
+    }
+
+    /// Keeps an error for the log.
+    fn note(&mut self, place: usize, sent: Result<(), SendError>) -> SendResult {
+        match sent {
+            Ok(()) => SendResult::Sent,
+            Err(error) => {
+                self.refused = Some((place, error));
+                error.result()
+            }
+        }
     }
 
     /// Begins a batch.
@@ -146,7 +171,7 @@ impl Sender {
     ///
     /// # Safety
     /// The bytes that were added must be live.
-    pub(super) unsafe fn hand_over(&mut self, fd: BorrowedFd<'_>, results: &mut [bool; BATCH]) {
+    pub(super) unsafe fn hand_over(&mut self, fd: BorrowedFd<'_>, results: &mut [SendResult; BATCH]) {
         self.order();
         self.fill_messages();
         let mut done = 0;
@@ -159,15 +184,27 @@ impl Sender {
             let taken = usize::try_from(sent).unwrap_or(0);
             for group in &self.groups[done..done + taken] {
                 for place in &self.places[group.first..][..group.count] {
-                    results[*place] = true;
+                    results[*place] = SendResult::Sent;
                 }
             }
             if taken == 0 {
+                let error = SendError::last();
+                if error.result() == SendResult::WouldBlock {
+                    return self.keep(done, error, results);
+                }
                 // The first one is the one refused; the rest are tried again.
                 // SAFETY: the caller's promise.
-                unsafe { self.refuse(fd, done, SendError::last(), results) };
+                unsafe { self.refuse(fd, done, error, results) };
             }
             done += taken.max(1);
+        }
+    }
+
+    /// The send buffer is full: nothing more of the batch, from this group on, can be sent now.
+    fn keep(&mut self, group: usize, error: SendError, results: &mut [SendResult; BATCH]) {
+        for place in &self.places[self.groups[group].first..] {
+            results[*place] = SendResult::WouldBlock;
+            self.refused = Some((*place, error));
         }
     }
 
@@ -180,7 +217,7 @@ impl Sender {
         fd: BorrowedFd<'_>,
         group: usize,
         error: SendError,
-        results: &mut [bool; BATCH],
+        results: &mut [SendResult; BATCH],
     ) {
         let Group { count, first, .. } = self.groups[group];
         if count == 1 {
@@ -198,7 +235,12 @@ impl Sender {
     ///
     /// # Safety
     /// The bytes that were added must be live.
-    unsafe fn send_singly(&mut self, fd: BorrowedFd<'_>, group: usize, results: &mut [bool; BATCH]) -> bool {
+    unsafe fn send_singly(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        group: usize,
+        results: &mut [SendResult; BATCH],
+    ) -> bool {
         let Group { to, count, first, .. } = self.groups[group];
         let mut any_sent = false;
         for at in first..first + count {
@@ -206,9 +248,8 @@ impl Sender {
             // SAFETY: the part describes a slice that was added, and the caller promises that it lives.
             let bytes = unsafe { std::slice::from_raw_parts(iov_base.cast::<u8>(), iov_len) };
             let place = self.places[at];
-            results[place] =
-                send_to(fd, bytes, &to).inspect_err(|error| self.refused = Some((place, *error))).is_ok();
-            any_sent |= results[place];
+            results[place] = self.note(place, send_to(fd, bytes, &to));
+            any_sent |= results[place] == SendResult::Sent;
         }
         any_sent
     }

@@ -75,8 +75,10 @@ async fn without_ipv6_on_the_machine_ipv4_members_are_asked() {
     nginx.finish().await;
 }
 
-/// Requests at once: their datagrams, held back by the loopback's queue, are more than a send buffer holds.
+/// Requests at once. The server has sixteen addresses, so that their datagrams, held back by the loopback's queue, are more
+/// than a send buffer of 8 MiB holds.
 const CROWD: usize = 600;
+const MORE_ADDRESSES: u8 = 15;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_send_buffer_is_a_failure_to_send_and_never_blocks() {
@@ -85,10 +87,10 @@ async fn a_full_send_buffer_is_a_failure_to_send_and_never_blocks() {
         return;
     }
     for (fail, expected) in POLICIES {
-        let dev = Dev::single().await;
+        let dev = with_more_addresses().await;
         let nginx = Nginx::builder(STREAMS).dev(&dev).set("fail", fail).log_level("info").start().await;
         nginx.admits().await;
-        if let Err(reason) = slow_down(dev.servers()[0].addr.port()) {
+        if let Err(reason) = slow_down() {
             return skip(NAME, &format!("the loopback cannot be slowed down: {reason}"));
         }
         let crowd = tokio::spawn(crowd(nginx.named_port("port_h2")));
@@ -149,17 +151,28 @@ const STREAMS: &str = r#"
     }
 "#;
 
-/// What goes to this port of the loopback leaves at 8 kbit/s; it waits in a queue meanwhile, charged to the sender's buffer.
-fn slow_down(port: u16) -> Result<(), String> {
-    let port = port.to_string();
+/// A server with more addresses, at which nothing listens.
+async fn with_more_addresses() -> Dev {
+    let dev = Dev::single().await;
+    let addresses = (0..MORE_ADDRESSES).map(|n| [127, 0, 1, n + 1].into()).collect();
+    let fault = DnsFault::ExtraAddresses { server: dev.servers()[0].id, addresses };
+    apply(&dev, Command::Dns { fault }).await;
+    dev
+}
+
+/// UDP datagrams leave the loopback at 8 kbit/s; they wait in a queue meanwhile, charged to the sender's buffer.
+fn slow_down() -> Result<(), String> {
     let filter =
         ["filter", "add", "dev", "lo", "parent", "1:", "protocol", "ip", "prio", "1", "u32", "match", "ip"];
-    let slow = [&filter[..], &["dport", &port, "0xffff", "flowid", "1:2"]].concat();
+    let slow = [&filter[..], &["protocol", "17", "0xff", "flowid", "1:2"]].concat();
+    // The queue itself drops nothing.
+    let queue = ["qdisc", "add", "dev", "lo", "parent", "1:2", "handle", "2:", "pfifo", "limit", "100000"];
     namespace::run(&mut tc(&["qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb", "default", "1"]))?;
     let class =
         |id, rate| tc(&["class", "add", "dev", "lo", "parent", "1:", "classid", id, "htb", "rate", rate]);
     namespace::run(&mut class("1:1", "10gbit"))?;
     namespace::run(&mut class("1:2", "8kbit"))?;
+    namespace::run(&mut tc(&queue))?;
     namespace::run(&mut tc(&slow))
 }
 

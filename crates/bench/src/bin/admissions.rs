@@ -2,7 +2,7 @@
 //! by the same key's server side, so that half of the work is a server's; it is the same in every run.
 #![forbid(unsafe_code)]
 
-use ratelimitly_core::client::{Ask, Client, Discovered, Outcome};
+use ratelimitly_core::client::{Ask, Client, Discovered, Outcome, SendResult};
 use ratelimitly_core::id::{BucketId, ServerId};
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
 use ratelimitly_core::membership::{Member, Membership};
@@ -52,14 +52,14 @@ fn ask(client: &mut Client, auth: &Auth, nth: u64, answer: &mut Vec<u8>) {
     let resource = Resource { bucket, window_size_ms: 1000, rate_limit: 100, tokens: 1 };
     let ask = Ask { guards: &[], resources: &[resource], label: b"" };
     client.start(NOW, WALL, &ask).expect("an admission starts");
-    let sent = client.transmits().next().expect("a datagram").bytes;
+    let sent = client.transmits(NOW, 64).next().expect("a datagram").bytes;
     let asked = wire::peek(sent).expect("a request");
     let tenant = Tenant { key_or_server_id: SERVER, steering_feedback: 1, ..asked };
     let granted = ResourceAnswer { bucket, window_size_ms: 1000, actual_rate: 1, deficit: 0 };
     let mut nonce = [9; 12];
     nonce[..8].copy_from_slice(&nth.to_le_bytes());
     auth.seal_rate_response(answer, &tenant, &nonce, &[], &[granted]).expect("it fits a datagram");
-    client.handle_sent(NOW, &[true]);
+    client.handle_sent(NOW, &[SendResult::Sent]);
     while client.poll_deadline().is_some() {}
     client.poll_discovery(NOW);
 }

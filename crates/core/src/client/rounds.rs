@@ -13,13 +13,21 @@ use crate::time::Millis;
 
 impl Client {
     /// The admission's deadline has come. Late by more than a round, it goes on with the round that the time is in and
-    /// leaves out those in between. Called for an ended admission it does nothing; called early, it only repeats the
+    /// leaves out those in between. What the socket has not taken of the round's datagrams has failed. Called for an ended admission it does nothing; called early, it only repeats the
     /// deadline through `poll_deadline`, so that a caller whose one-shot timer fired too soon arms it again.
     pub fn handle_timeout(&mut self, now: Millis, key: AdmissionKey) {
         let Some(index) = self.slots.live(key) else { return };
         let slot = &self.slots[index];
         if now < self.deadline(slot) {
             self.deadlines.push_back(key);
+            return;
+        }
+        let (round, parcel) = (slot.round, slot.parcel);
+        let (unsent, all_failed) = self.outbox.expire(parcel);
+        self.counters.send_errors += u64::from(unsent);
+        let slot = &self.slots[index];
+        if all_failed && round == 0 {
+            self.end(now, index, Outcome::Failed(Failure::Send));
         } else if slot.candidate != Candidate::NONE {
             self.decide(now, index);
         } else if now >= self.horizon_end(slot) {
@@ -62,11 +70,15 @@ impl Client {
     /// Queues the datagram to every endpoint of each member that has not answered validly.
     fn queue_unanswered(&mut self, index: u32, cause: Cause) {
         let slot = &self.slots[index];
+        let until = match cause {
+            Cause::Round0 | Cause::Replay => self.deadline(slot),
+            Cause::BestEffort => self.horizon_end(slot),
+        };
         let members = slot.members().map_or(&[][..], Membership::members);
         for (position, member) in members.iter().enumerate() {
             if !self.slots.has_answered(index, position) {
                 for endpoint in &member.endpoints {
-                    self.outbox.push(slot.parcel, *endpoint, cause);
+                    self.outbox.push(slot.parcel, *endpoint, cause, until);
                 }
             }
         }
@@ -82,20 +94,20 @@ impl Client {
         self.end(now, index, outcome);
     }
 
-    /// Ends an admission: completion delivery where it is due, then the completion, then the slot is free.
+    /// Ends an admission: completion delivery where it is due, then the completion. The slot is free once that has been
+    /// taken.
     pub(super) fn end(&mut self, now: Millis, index: u32, outcome: Outcome) {
         let slot = &self.slots[index];
         let parcel = slot.parcel;
         let in_time = now < self.horizon_end(slot);
         let decided = !matches!(outcome, Outcome::Failed(_));
-        if !decided || !in_time {
-            self.outbox.withdraw(parcel);
-        } else if self.policy.completion_delivery() {
+        self.outbox.withdraw(parcel);
+        if decided && in_time && self.policy.completion_delivery() {
             self.queue_unanswered(index, Cause::BestEffort);
         }
         self.completions.push_back(self.completion(now, index, outcome));
         self.outbox.release(parcel);
-        self.slots.close(index);
+        self.slots.end(index);
     }
 
     fn completion(&self, now: Millis, index: u32, outcome: Outcome) -> Completion {

@@ -12,6 +12,15 @@ use hashbrown::HashTable;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
+/// States of a slot, in the lowest two bits of its generation.
+const STATE: u32 = 3;
+/// No admission has it.
+const FREE: u32 = 0;
+/// Its admission is in flight. Keys carry the generation of this state.
+const LIVE: u32 = 1;
+/// Its admission has ended, and the caller has not taken the completion yet.
+const ENDED: u32 = 2;
+
 /// Round number of an admission that waits for the first discovery.
 const WAITING: u32 = u32::MAX;
 
@@ -43,7 +52,7 @@ pub(super) struct Slot {
     pub(super) answered: u64,
     /// Where the current round ends, milliseconds after `start`, not yet cut at the horizon.
     pub(super) round_end: u32,
-    /// Odd while in flight.
+    /// Its lowest two bits are the admission's state: [`FREE`], [`LIVE`] or [`ENDED`].
     generation: u32,
     pub(super) round: u32,
     /// Its datagram in the outbox.
@@ -79,7 +88,7 @@ impl Slot {
     }
 
     fn is_live(&self) -> bool {
-        self.generation % 2 == 1
+        self.generation & STATE == LIVE
     }
 
     /// Whether it waits for the first discovery.
@@ -129,7 +138,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Admissions in flight.
+    /// Admissions in flight, and those that have ended and whose slot is not free yet.
     pub(super) fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -138,7 +147,7 @@ impl Slots {
     pub(super) fn open(&mut self, id: RequestId, start: Millis, parcel: u32) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         let slot = &mut self.slots[index as usize];
-        slot.generation = slot.generation.wrapping_add(1);
+        slot.generation += LIVE - FREE;
         slot.id = id;
         slot.start = start;
         slot.answered = 0;
@@ -159,10 +168,10 @@ impl Slots {
         index
     }
 
-    /// Ends an admission: its id is unknown from now on.
-    pub(super) fn close(&mut self, index: u32) {
+    /// Ends an admission: its id is unknown from now on. Its slot stays taken until `free`.
+    pub(super) fn end(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        slot.generation = slot.generation.wrapping_add(1);
+        slot.generation += ENDED - LIVE;
         slot.touched = false;
         let spilled = slot.wrong || slot.members.as_ref().is_some_and(|members| members.members().len() > 64);
         if let Ok(entry) = self.by_id.find_entry(Slot::hash(&slot.id), |&other| other == index) {
@@ -173,7 +182,20 @@ impl Slots {
             spill.answered.clear();
             spill.wrong.clear();
         }
+    }
+
+    /// Lets the slot of an ended admission be used again.
+    pub(super) fn free(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = (slot.generation | STATE).wrapping_add(1);
         self.free.push(index);
+    }
+
+    /// The slot of an admission that has ended and whose slot is not free yet.
+    pub(super) fn ended(&self, key: AdmissionKey) -> Option<u32> {
+        let slot = self.slots.get(key.slot as usize)?;
+        (key.generation & STATE == LIVE && slot.generation == key.generation + (ENDED - LIVE))
+            .then_some(key.slot)
     }
 
     /// The admission in flight that this request id names.
@@ -190,6 +212,23 @@ impl Slots {
     /// The key of the admission in a slot.
     pub(super) fn key(&self, index: u32) -> AdmissionKey {
         AdmissionKey { slot: index, generation: self[index].generation }
+    }
+}
+
+#[cfg(feature = "audit")]
+impl Slots {
+    /// Checks the books, and gives the keys of all admissions in flight.
+    pub(super) fn audit(&self) -> Vec<AdmissionKey> {
+        let mut free = vec![0; self.slots.len()];
+        self.free.iter().for_each(|index| free[*index as usize] += 1);
+        let mut live = Vec::new();
+        for (index, slot) in (0..).zip(&self.slots) {
+            assert_eq!(free[index as usize], u32::from(slot.generation & STATE == FREE), "free once");
+            assert_eq!(self.find(&slot.id) == Some(index), slot.is_live(), "found while it is in flight");
+            live.extend(slot.is_live().then(|| self.key(index)));
+        }
+        assert_eq!(self.by_id.len(), live.len());
+        live
     }
 }
 

@@ -105,6 +105,17 @@ pub struct Transmit<'a> {
     pub replay: bool,
 }
 
+/// What became of one transmit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendResult {
+    /// The system has taken it.
+    Sent,
+    /// It cannot be sent to this endpoint.
+    Failed,
+    /// The system has no room for it now. It stays queued.
+    WouldBlock,
+}
+
 /// What is known about the servers.
 #[derive(Clone, Debug)]
 pub struct Discovered {
@@ -122,6 +133,6 @@ pub struct Counters {
     pub dropped: u64,
     /// Authentic responses of the wrong counts.
     pub cardinality: u64,
-    /// Endpoint sends that failed.
+    /// Endpoint sends that failed, those included for which the system had no room in time.
     pub send_errors: u64,
 }

@@ -12,7 +12,9 @@ pub mod server;
 use self::material::{endpoint, guard, key, resource, serial_of};
 use self::network::{Network, Random};
 use self::server::{Receipt, Reply, Server};
-use ratelimitly_core::client::{AdmissionKey, Ask, Client, Completion, Discovered, Outcome, StartError};
+use ratelimitly_core::client::{
+    AdmissionKey, Ask, Client, Completion, Discovered, Outcome, SendResult, StartError,
+};
 use ratelimitly_core::id::{RequestId, ServerId};
 use ratelimitly_core::key::ApiKey;
 use ratelimitly_core::membership::{Member, Membership};
@@ -25,6 +27,9 @@ use std::sync::Arc;
 
 /// The wall clock's reading at virtual time 0.
 pub const WALL: u64 = 1_790_000_000_000;
+
+/// Most transmits that are taken at once.
+pub const BATCH: usize = 64;
 
 /// One transmit, as it left the client.
 #[derive(Clone, Debug)]
@@ -65,6 +70,8 @@ pub struct Sim {
     pub network: Network,
     /// Endpoints that cannot be sent to.
     pub unreachable: HashSet<SocketAddr>,
+    /// How many datagrams the caller's socket still takes; `usize::MAX` is without end.
+    pub room: usize,
     /// Most milliseconds that the caller handles a timeout too late; drawn for each.
     pub lateness: u64,
     pub sent: Vec<Sent>,
@@ -105,6 +112,7 @@ impl Sim {
             servers,
             network: Network::perfect(),
             unreachable: HashSet::new(),
+            room: usize::MAX,
             lateness: 0,
             sent: Vec::new(),
             done: Vec::new(),
@@ -201,11 +209,13 @@ impl Sim {
     /// The caller's duty after every input: take out everything that the client has to say.
     pub fn drain(&mut self) {
         loop {
-            let transmits = self.client.transmits();
+            let transmits = self.client.transmits(self.now, BATCH);
             let batch: Vec<_> = transmits.map(|one| (one.to, one.bytes.to_vec(), one.replay)).collect();
-            let results: Vec<bool> = batch.iter().map(|(to, ..)| !self.unreachable.contains(to)).collect();
-            for ((to, bytes, replay), ok) in batch.iter().zip(&results) {
-                self.note_sent(*to, bytes, *replay, *ok);
+            let results: Vec<SendResult> = batch.iter().map(|(to, ..)| self.try_send(to)).collect();
+            for ((to, bytes, replay), result) in batch.iter().zip(&results) {
+                if *result != SendResult::WouldBlock {
+                    self.note_sent(*to, bytes, *replay, *result == SendResult::Sent);
+                }
             }
             self.client.handle_sent(self.now, &results);
             self.take_deadlines();
@@ -213,8 +223,20 @@ impl Sim {
             if self.client.poll_discovery(self.now) {
                 self.discoveries.push(self.now);
             }
-            if batch.is_empty() {
+            // Without room in the socket the rest waits.
+            if batch.is_empty() || self.room == 0 {
                 return;
+            }
+        }
+    }
+
+    fn try_send(&mut self, to: &SocketAddr) -> SendResult {
+        match self.room {
+            0 => SendResult::WouldBlock,
+            _ if self.unreachable.contains(to) => SendResult::Failed,
+            _ => {
+                self.room -= 1;
+                SendResult::Sent
             }
         }
     }
