@@ -2,7 +2,7 @@
 //! end and returns to the shell. Called by `main`.
 
 use crate::scenes;
-use ratelimitly_tests::environment;
+use ratelimitly_harness::environment;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;

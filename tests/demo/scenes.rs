@@ -3,7 +3,7 @@
 
 use crate::table::{ALLOW, DENY, FAIL_CLOSE, FAIL_OPEN, Row, Table};
 use ratelimitly_devserver::{Command, NOTICE, Servers};
-use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, environment, http};
+use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, environment, http};
 use std::time::Duration;
 
 /// How long the upstream needs for a search: longer than the guard's threshold.
@@ -99,7 +99,7 @@ async fn ask(nginx: &Nginx, path: &str) -> Row {
     let response = http::get(nginx.port(), path).await;
     let lines = nginx.await_log_lines(ADMISSION, before + 1).await;
     let found =
-        ratelimitly_tests::log::pattern(ADMISSION).captures(&lines[before]).map(|found| found.extract());
+        ratelimitly_harness::log::pattern(ADMISSION).captures(&lines[before]).map(|found| found.extract());
     let (_, [_, server, waited]) = found.expect("the line matched before");
     Row {
         request: format!("GET {path}"),

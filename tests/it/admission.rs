@@ -2,7 +2,7 @@
 //! of each verdict, and many admissions at once. Each test is named after its row of the conformance checklist.
 //! Where a request goes inside nginx beside its admission is the subject of `routing.rs`.
 
-use ratelimitly_tests::{Dev, Nginx};
+use ratelimitly_harness::{Dev, Nginx};
 
 mod batches;
 mod cold;

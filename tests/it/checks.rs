@@ -1,8 +1,8 @@
 //! The lifecycle checks themselves: each fails a test that breaks what it guards. A check that nobody has seen fail
 //! guards nothing.
 
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, check_config, eventually};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, Nginx, check_config, eventually};
 use rustix::process::Signal;
 use std::time::Duration;
 

@@ -12,8 +12,8 @@ mod warned;
 mod wild;
 
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
-use ratelimitly_tests::check::{Checked, check_config_with};
-use ratelimitly_tests::quotas;
+use ratelimitly_harness::check::{Checked, check_config_with};
+use ratelimitly_harness::quotas;
 
 /// One test for each row: its name, the configuration, and what the message must say.
 macro_rules! refused {
@@ -30,7 +30,7 @@ pub(crate) use refused;
 /// What nginx says about a configuration. Whatever it says, it is not the key.
 async fn check(text: &str, values: &[(&str, &str)]) -> Checked {
     let checked = check_config_with(text, values).await;
-    let mut keys = vec![ratelimitly_tests::key(KeyKind::Aes).encode()];
+    let mut keys = vec![ratelimitly_harness::key(KeyKind::Aes).encode()];
     keys.extend(values.iter().filter(|(name, _)| name.starts_with("key")).map(|(_, key)| (*key).to_owned()));
     for key in keys {
         assert!(!checked.message.contains(&key), "the key is shown: {}", checked.message);

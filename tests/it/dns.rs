@@ -3,7 +3,7 @@
 //! Rows D18 to D28 are about a pure function and are shown by the tests of `crates/config`.
 
 use ratelimitly_devserver::{Command, Config, DnsFault, Member, Servers};
-use ratelimitly_tests::{Builder, Dev, Nginx, eventually_some, http};
+use ratelimitly_harness::{Builder, Dev, Nginx, eventually_some, http};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 

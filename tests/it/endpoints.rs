@@ -2,7 +2,7 @@
 //! source address, members that change.
 
 use ratelimitly_devserver::{Command, DnsFault, Member};
-use ratelimitly_tests::{Dev, Nginx, eventually_some, http};
+use ratelimitly_harness::{Dev, Nginx, eventually_some, http};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //! that it leaves in the error log. The replacement socket's faults are steering's.
 
 use ratelimitly_devserver::{Command, Config, DnsFault, Fault};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, http};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, Nginx, eventually, eventually_some, http};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ mod fast;
 
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_devserver::{DnsFault, Event, Fault};
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::{Dev, Nginx, http};
 
 /// Two guards on one tracker; each test says what is in effect at `/`.
 const SHOP: &str = r#"

@@ -3,8 +3,8 @@
 mod blocked;
 
 use ratelimitly_devserver::{Command, Fault, Order, Servers};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, Nginx, eventually, http};
 use rustix::process::setpriority_process;
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, UdpSocket};

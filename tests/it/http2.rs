@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use ratelimitly_devserver::{Command, Fault, FaultKind, Order, Servers};
-use ratelimitly_tests::{Dev, Nginx, Upstream, eventually, h2, http};
+use ratelimitly_harness::{Dev, Nginx, Upstream, eventually, h2, http};
 use std::time::Duration;
 
 /// Longest wait for what follows within a moment.

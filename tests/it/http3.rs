@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Order, Servers};
-use ratelimitly_tests::h3::{Connection, Stream};
-use ratelimitly_tests::http::{Request, Response};
-use ratelimitly_tests::tls::Certificate;
-use ratelimitly_tests::{Dev, Kind, Nginx, Upstream, eventually, kind};
+use ratelimitly_harness::h3::{Connection, Stream};
+use ratelimitly_harness::http::{Request, Response};
+use ratelimitly_harness::tls::Certificate;
+use ratelimitly_harness::{Dev, Kind, Nginx, Upstream, eventually, kind};
 use std::time::Duration;
 
 /// One replay after a second, so that what is still in flight then shows itself. `/shut` has one token an hour.

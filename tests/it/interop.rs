@@ -3,7 +3,7 @@
 
 use ratelimitly::{Client, Decision, LatencyTracker, RequestPolicy, Resource};
 use ratelimitly_core::key::KeyKind;
-use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, http, key};
+use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, http, key};
 use std::time::Duration;
 
 /// Five tokens an hour; a guard that closes at 100 ms.

@@ -2,8 +2,8 @@
 //! makes of it, it is one request with one admission and one report. `ci/lab keepalive` shows how often it happens.
 
 use bytes::Bytes;
-use ratelimitly_tests::http::Request;
-use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, eventually_some, http, log};
+use ratelimitly_harness::http::Request;
+use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, eventually_some, http, log};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::task::JoinSet;

@@ -4,8 +4,8 @@
 //! with a sanitized nginx, L11 is about the core and shown there.
 
 use ratelimitly_devserver::{DnsFault, Fault};
-use ratelimitly_tests::http::{Error, Response};
-use ratelimitly_tests::{Dev, Nginx, environment, eventually, eventually_some, http, log, process};
+use ratelimitly_harness::http::{Error, Response};
+use ratelimitly_harness::{Dev, Nginx, environment, eventually, eventually_some, http, log, process};
 use rustix::process::Signal;
 use std::collections::HashSet;
 use std::path::Path;

@@ -5,9 +5,9 @@
 mod rates;
 
 use ratelimitly_devserver::{Fault, FaultKind};
-use ratelimitly_tests::http::Response;
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, http};
+use ratelimitly_harness::http::Response;
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, Nginx, eventually, eventually_some, http};
 use rustix::process::Signal;
 use std::time::Duration;
 use tokio::task::JoinSet;

@@ -3,7 +3,7 @@
 //! The unit is long, so that a slow machine changes no decision: a horizon of 1.8 s holds two rounds and the listening.
 
 use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Servers};
-use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use ratelimitly_harness::{Dev, Nginx, eventually, http};
 use std::time::Duration;
 
 /// Both failure policies and the status that each makes of a failure.
@@ -207,7 +207,7 @@ async fn one_server_of_wrong_counts_hurts_nobody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn o13_a_read_event_takes_at_most_64_datagrams() {
     let source = |file: &str| {
-        let path = ratelimitly_tests::environment::repository().join(file);
+        let path = ratelimitly_harness::environment::repository().join(file);
         std::fs::read_to_string(path).expect("the source is there")
     };
 

@@ -8,7 +8,7 @@ mod defaults;
 mod directives;
 mod examples;
 
-use ratelimitly_tests::environment::repository;
+use ratelimitly_harness::environment::repository;
 use std::path::{Path, PathBuf};
 
 /// The text of a file of the repository.

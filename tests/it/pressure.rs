@@ -13,7 +13,7 @@ mod segments;
 mod stalled;
 
 use ratelimitly_devserver::{Command, Fault, Servers};
-use ratelimitly_tests::{Builder, Dev, Nginx, http};
+use ratelimitly_harness::{Builder, Dev, Nginx, http};
 use std::io::Write;
 
 /// Both failure policies and the status that each makes of a failure.

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Servers};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, Upstream, eventually, eventually_some, http};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, Nginx, Upstream, eventually, eventually_some, http};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! When a latency is reported, when it is not, and what is measured.
 
-use ratelimitly_tests::{Dev, Nginx};
+use ratelimitly_harness::{Dev, Nginx};
 
 mod outcomes;
 mod unasked;

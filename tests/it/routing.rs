@@ -3,8 +3,8 @@
 //! has one. What is asked and how it is judged is the subject of `admission.rs`.
 
 use bytes::Bytes;
-use ratelimitly_tests::http::{Request, Response};
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::http::{Request, Response};
+use ratelimitly_harness::{Dev, Nginx, http};
 
 mod before;
 mod content;

@@ -3,7 +3,7 @@
 
 use ratelimitly_core::key::{ApiKey, KeyKind};
 use ratelimitly_devserver::{DnsFault, Fault, Servers};
-use ratelimitly_tests::{Dev, Nginx, check, eventually_some, http, quotas};
+use ratelimitly_harness::{Dev, Nginx, check, eventually_some, http, quotas};
 use regex::bytes::Regex;
 use std::path::Path;
 use std::time::Duration;

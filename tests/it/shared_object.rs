@@ -1,7 +1,7 @@
 //! The module's file as it ships (docs/conformance.md, P01 and P02): it can be copied anywhere, needs nothing private, and
 //! brings no second runtime into a worker.
 
-use ratelimitly_tests::environment::{module, repository};
+use ratelimitly_harness::environment::{module, repository};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! The shortest way through everything: an allow, a deny, and both verdicts in the access log.
 
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::{Dev, Nginx, http};
 
 /// Two tokens an hour: the third request is denied. The bucket is named after the location, which no client chooses.
 const TWO_AN_HOUR: &str = r#"

@@ -1,8 +1,8 @@
 //! Steering: a server asks for another UDP source port, and the worker changes it when that hurts nobody.
 
 use ratelimitly_devserver::{Command, Config, Fault, FaultKind, Kind, Order, Servers};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, Nginx, eventually, http};
 use std::time::Duration;
 
 /// Longest wait for what follows within a moment.

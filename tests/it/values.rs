@@ -5,7 +5,7 @@
 use ratelimitly_core::id::{BucketId, TrackerId, TrackerSettings};
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
 use ratelimitly_devserver::Event;
-use ratelimitly_tests::{Dev, Nginx, http, quotas};
+use ratelimitly_harness::{Dev, Nginx, http, quotas};
 
 /// Both failure policies, and the status of a request that follows them.
 const BOTH: [(&str, u16); 2] = [("open", 200), ("close", 429)];

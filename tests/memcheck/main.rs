@@ -5,8 +5,8 @@
 
 use ratelimitly_core::key::KeyKind;
 use ratelimitly_devserver::{Command, DnsFault, Fault, Servers};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, h2, http, key, process};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, Nginx, eventually, eventually_some, h2, http, key, process};
 use std::time::Duration;
 
 /// Under valgrind everything takes its time.

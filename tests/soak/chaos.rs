@@ -4,7 +4,7 @@
 
 use fastrand::Rng;
 use ratelimitly_devserver::{Command, DnsFault, Fault, Lost, Member, Servers};
-use ratelimitly_tests::Dev;
+use ratelimitly_harness::Dev;
 use std::time::Duration;
 
 /// The id of the member that comes and goes.

@@ -13,7 +13,7 @@ mod traffic;
 mod watch;
 
 use clients::Clients;
-use ratelimitly_tests::{eventually, process};
+use ratelimitly_harness::{eventually, process};
 use reloads::Reloads;
 use report::Report;
 use site::Site;

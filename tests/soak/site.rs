@@ -2,8 +2,8 @@
 //! Made and ended by `main.rs`.
 
 use crate::checked;
-use ratelimitly_tests::tls::Certificate;
-use ratelimitly_tests::{Dev, Kind, Nginx, kind};
+use ratelimitly_harness::tls::Certificate;
+use ratelimitly_harness::{Dev, Kind, Nginx, kind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;

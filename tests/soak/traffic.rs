@@ -6,7 +6,7 @@ use crate::clients::{Clients, Outcome};
 use crate::site::PATHS;
 use bytes::Bytes;
 use fastrand::Rng;
-use ratelimitly_tests::http::{Error, Request};
+use ratelimitly_harness::http::{Error, Request};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

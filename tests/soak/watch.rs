@@ -1,7 +1,7 @@
 //! Memory and descriptors of nginx's processes, from /proc, and whether they stay where they were. Called by `main.rs`
 //! before each reload and by the report; reads only.
 
-use ratelimitly_tests::{Nginx, process};
+use ratelimitly_harness::{Nginx, process};
 use std::time::Duration;
 
 /// When things have to be where they stay.

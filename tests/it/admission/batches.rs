@@ -2,7 +2,7 @@
 
 use crate::admission::{POLICIES, warm};
 use ratelimitly_devserver::{Command, Fault, Order, Reply, Servers};
-use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use ratelimitly_harness::{Dev, Nginx, eventually, http};
 use rustix::process::Signal;
 use std::time::Duration;
 use tokio::task::JoinSet;

@@ -2,7 +2,7 @@
 
 use crate::admission::POLICIES;
 use ratelimitly_devserver::DnsFault;
-use ratelimitly_tests::{Dev, Nginx, eventually_some, http, log};
+use ratelimitly_harness::{Dev, Nginx, eventually_some, http, log};
 use std::net::UdpSocket;
 use std::time::Duration;
 

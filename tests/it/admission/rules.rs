@@ -2,7 +2,7 @@
 
 use crate::admission::{POLICIES, warm};
 use ratelimitly_devserver::Event;
-use ratelimitly_tests::{Dev, http};
+use ratelimitly_harness::{Dev, http};
 
 /// Zones are told apart by their rates, guards by their thresholds.
 const RULES: &str = r#"

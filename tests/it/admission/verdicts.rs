@@ -3,7 +3,7 @@
 
 use crate::admission::{POLICIES, warm};
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::{Dev, Nginx, http};
 
 const THREE_AN_HOUR: &str = r#"
     http {

@@ -332,7 +332,7 @@ async fn keys_of_both_kinds_and_a_policy_exactly_at_the_quota() {
             }
         }"#;
     let aes = crate::configuration::key_with(|quotas| quotas.dedup_ttl_ms_max = 300);
-    let cookie = ratelimitly_tests::key(ratelimitly_core::key::KeyKind::Cookie).encode();
+    let cookie = ratelimitly_harness::key(ratelimitly_core::key::KeyKind::Cookie).encode();
     for key in [aes, cookie] {
         accept(text, &[("key_at_the_limit", &key)]).await;
     }

@@ -3,7 +3,7 @@
 
 use crate::configuration::check;
 use ratelimitly_core::key::KeyKind;
-use ratelimitly_tests::key;
+use ratelimitly_harness::key;
 
 /// A key with one letter changed, cut, or followed by something: each nearly the secret itself.
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Lines that nobody would write: made of right and wrong parts by a seeded generator. nginx may accept or refuse them; it
 //! must end by itself each time and say why it refuses. A failure prints the lines.
 
-use ratelimitly_tests::check::check_config_with;
+use ratelimitly_harness::check::check_config_with;
 use tokio::task::JoinSet;
 
 const CONFIGURATIONS: u64 = 64;

@@ -5,7 +5,7 @@ use crate::cross::protocol::Protocol;
 use crate::cross::site::{Row, Site};
 use flate2::read::GzDecoder;
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::http::Response;
+use ratelimitly_harness::http::Response;
 use std::io::Read;
 
 const EXPECTING: &str = r#"

@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use ratelimitly_tests::http::{Error, Request, Response};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::tls::Certificate;
-use ratelimitly_tests::{Kind, Nginx, h2, h3, kind};
+use ratelimitly_harness::http::{Error, Request, Response};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::tls::Certificate;
+use ratelimitly_harness::{Kind, Nginx, h2, h3, kind};
 use std::fmt;
 use tokio::task::JoinHandle;
 

@@ -4,7 +4,7 @@
 use crate::cross::protocol::Protocol;
 use crate::cross::site::{Row, Site};
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::http::Response;
+use ratelimitly_harness::http::Response;
 
 const ROUTES: &str = r#"
     http {

@@ -3,8 +3,8 @@
 
 use crate::hostile::reset;
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, eventually, eventually_some, http};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, eventually, eventually_some, http};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

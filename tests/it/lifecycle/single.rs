@@ -5,8 +5,8 @@
 use crate::lifecycle::{CONFIGURATION, PATIENCE, count_logged, start, statuses, waiting};
 use ratelimitly_core::key::{ApiKey, KeyKind};
 use ratelimitly_devserver::{Config, Fault};
-use ratelimitly_tests::http::Client;
-use ratelimitly_tests::{Dev, Nginx, eventually, eventually_some, http, key, quotas};
+use ratelimitly_harness::http::Client;
+use ratelimitly_harness::{Dev, Nginx, eventually, eventually_some, http, key, quotas};
 
 /// nginx that is master and worker at once.
 async fn single_process(dev: &Dev) -> Nginx {

@@ -3,7 +3,7 @@
 
 use crate::packaging::text;
 use ratelimitly_devserver::{Event, Fault};
-use ratelimitly_tests::{Dev, Nginx, eventually_some, http};
+use ratelimitly_harness::{Dev, Nginx, eventually_some, http};
 use regex::Regex;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The directives of the source and those of the reference, `docs/configuration.md`; and the pages' links.
 
 use crate::packaging::{pages, text};
-use ratelimitly_tests::environment::repository;
+use ratelimitly_harness::environment::repository;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! The example configurations of `nginx-conf/` and of the pages.
 
 use crate::packaging::{files, nginx_blocks, pages, text};
-use ratelimitly_tests::check::{Checked, check_config_with};
-use ratelimitly_tests::environment::module;
+use ratelimitly_harness::check::{Checked, check_config_with};
+use ratelimitly_harness::environment::module;
 use regex::Regex;
 
 /// Nothing listens here; `nginx -t` does not connect.

@@ -3,7 +3,7 @@
 
 use crate::pressure::{CONFIGURATION, POLICIES, builder_with, clear, silence, skip, status};
 use ratelimitly_devserver::{Fault, FaultKind};
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::{Dev, Nginx, http};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

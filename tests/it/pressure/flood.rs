@@ -1,7 +1,7 @@
 //! 50,000 datagrams a second of junk at the worker's port.
 
 use crate::pressure::{status, warm};
-use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use ratelimitly_harness::{Dev, Nginx, eventually, http};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! nginx's connections and the system's descriptors used up by clients, when the worker has its socket and when it has not.
 
 use crate::pressure::{CONFIGURATION, POLICIES, builder, builder_with};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Builder, Dev, Nginx, eventually_some, http};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Builder, Dev, Nginx, eventually_some, http};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use crate::pressure::{apply, warm};
 use ratelimitly_devserver::{Command, DnsFault, Member, Servers};
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::{Dev, Nginx, http};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 use crate::pressure::namespace::{self, entered};
 use crate::pressure::{POLICIES, apply, builder, clear, silence, skip, status, warm};
 use ratelimitly_devserver::{Command, DnsFault, FaultKind};
-use ratelimitly_tests::{Dev, Nginx, eventually_some, h2, http};
+use ratelimitly_harness::{Dev, Nginx, eventually_some, h2, http};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 
 use crate::pressure::{clear, status, warm};
 use ratelimitly_devserver::{Fault, FaultKind};
-use ratelimitly_tests::{Dev, eventually, http};
+use ratelimitly_harness::{Dev, eventually, http};
 use regex::Regex;
 use rustix::process::Signal;
 use std::net::{Ipv4Addr, UdpSocket};

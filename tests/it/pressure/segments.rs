@@ -4,8 +4,8 @@
 use crate::pressure::builder;
 use crate::pressure::namespace::entered;
 use ratelimitly_devserver::{Fault, FaultKind};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, Nginx};
 use rustix::process::Signal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

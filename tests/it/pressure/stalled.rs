@@ -2,7 +2,7 @@
 //! admissions mixed.
 
 use crate::pressure::{CONFIGURATION, POLICIES, builder_with, silence};
-use ratelimitly_tests::{Dev, eventually, http};
+use ratelimitly_harness::{Dev, eventually, http};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 

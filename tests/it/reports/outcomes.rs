@@ -3,8 +3,8 @@
 
 use crate::reports::{arrived, attempts};
 use ratelimitly_devserver::{Fault, FaultKind};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, http};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, http};
 use std::time::Duration;
 
 const ADMITTED: &str = r#"

@@ -3,7 +3,7 @@
 
 use crate::reports::{arrived, attempts};
 use ratelimitly_devserver::{Command, DnsFault, Member, Servers};
-use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use ratelimitly_harness::{Dev, Nginx, eventually, http};
 use std::time::Duration;
 
 /// Longest wait for what follows within a moment.

@@ -3,7 +3,7 @@
 
 use crate::routing::{POLICIES, get_with, labels, settled, warm};
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, eventually, http};
+use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, eventually, http};
 use std::time::Duration;
 
 /// `user` and `secret`.

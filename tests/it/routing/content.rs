@@ -3,8 +3,8 @@
 use crate::routing::{POLICIES, labels, settled, warm};
 use bytes::Bytes;
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::http::Request;
-use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, http};
+use ratelimitly_harness::http::Request;
+use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, http};
 use std::time::Duration;
 use tokio::time::timeout;
 

@@ -3,7 +3,7 @@
 
 use crate::routing::{POLICIES, labels, settled, warm, write};
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::{Dev, Nginx, http};
 
 const LIMIT: (&str, &str) = ("limit.html", "slow down");
 

@@ -2,8 +2,8 @@
 
 use crate::routing::{POLICIES, settled, warm};
 use ratelimitly_devserver::{Fault, FaultKind};
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, eventually, http};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, eventually, http};
 use rustix::process::Signal;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 
 use crate::routing::{POLICIES, labels, settled, warm};
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::{Dev, Upstream, eventually, http};
+use ratelimitly_harness::{Dev, Upstream, eventually, http};
 use std::time::Duration;
 
 const INDEX: &str = r#"
@@ -224,7 +224,7 @@ async fn post_action_is_part_of_the_admitted_request() {
     for fail in POLICIES {
         let dev = Dev::start().await;
         let upstream = Upstream::ok("noted").await;
-        let builder = ratelimitly_tests::Nginx::builder(POST_ACTION).dev(&dev).set("fail", fail);
+        let builder = ratelimitly_harness::Nginx::builder(POST_ACTION).dev(&dev).set("fail", fail);
         let nginx = builder.set("upstream", upstream.address()).start().await;
         crate::routing::write(&nginx, &[IN_FOLDER]);
         nginx.admits().await;

@@ -1,6 +1,6 @@
-//! The harness that every end-to-end test shares: a real nginx with the module, the development server, HTTP clients
-//! and upstream servers, each in a room of its own. Used by the tests in this folder and by `ci/demo`; nothing here
-//! knows a test's subject, and nothing here waits a fixed time where a condition can be awaited.
+//! What every program needs that runs a real nginx with the module: nginx itself, the development server, HTTP clients
+//! and upstream servers, each in a room of its own. Used by the end-to-end tests, `ci/demo`, `ci/soak` and `ci/memcheck`;
+//! nothing here knows a test's subject, and nothing here waits a fixed time where a condition can be awaited.
 //!
 //! A test builds a [`Dev`] (the development server), an [`Nginx`] from a whole configuration text, and drives it with
 //! the clients of [`http`], [`h2`], [`h3`] and [`raw`]. It ends with [`Nginx::finish`], which runs the lifecycle checks that
@@ -12,6 +12,7 @@ pub mod check;
 mod dev;
 pub mod environment;
 pub mod h2;
+#[cfg(feature = "http3")]
 pub mod h3;
 mod holdings;
 pub mod http;

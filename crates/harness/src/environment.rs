@@ -56,7 +56,8 @@ pub fn fault_module() -> PathBuf {
 
 /// The root of the repository, for tests that read documents, sources and example configurations.
 pub fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in a folder of the repository")
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    above.nth(2).expect("the package lies in crates/")
 }
 
 fn target() -> PathBuf {
