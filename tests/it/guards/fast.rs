@@ -1,7 +1,7 @@
 //! What docs/overload.md says a guard does not do: the smallest sample counts, so one fast answer beside slow ones holds
 //! the guard open.
 
-use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, http};
+use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, http};
 use std::time::Duration;
 use tokio::task::JoinSet;
 

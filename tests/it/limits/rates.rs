@@ -1,7 +1,7 @@
 //! What docs/configuration.md says under "Coming from limit_req": a rate is a number of tokens in a window, and all of
 //! them may go at once, where `limit_req` spreads them.
 
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::{Dev, Nginx, http};
 
 /// Rates of which nothing comes back while the test runs.
 const CONF: &str = r#"

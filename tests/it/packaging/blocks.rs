@@ -2,8 +2,8 @@
 //! and does not define itself is defined around it.
 
 use crate::packaging::{nginx_blocks, pages, text};
-use ratelimitly_tests::check::{Checked, check_config_with};
-use ratelimitly_tests::environment::fault_module;
+use ratelimitly_harness::check::{Checked, check_config_with};
+use ratelimitly_harness::environment::fault_module;
 use regex::Regex;
 
 /// What an example may refer to, the text that refers to it, and the line that defines it where the example does not. A

@@ -3,7 +3,7 @@
 use crate::packaging::{nginx_blocks, text};
 use bytes::Bytes;
 use ratelimitly_core::id::BucketId;
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::{Dev, Nginx, http};
 
 const CONF: &str = r#"
     http {
