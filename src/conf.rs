@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use ngx::core::{NGX_CONF_ERROR, NGX_CONF_OK};
-use ngx::ffi::{ngx_conf_t, ngx_cycle_t, ngx_uint_t};
+use ngx::ffi::ngx_conf_t;
 use ratelimitly_config::policy::DEFAULT_UNIT_MS;
 use ratelimitly_core::key::ApiKey;
 use ratelimitly_core::policy::Policy;
@@ -32,10 +32,12 @@ pub use finish::{Rejected, finish};
 pub use rules::Admission;
 pub use template::{Parsed, Template};
 
-use crate::module_index;
 use crate::nginx::border::guarded;
-use crate::nginx::conf::{Conf, http_main_conf_of};
+use crate::nginx::conf::Conf;
+use crate::nginx::cycle::Cycle;
 use crate::nginx::log::Level;
+use crate::nginx::module::ModuleIndex;
+use crate::nginx::phases::{NoteIndex, VariableIndex};
 use crate::nginx::request::Request;
 use crate::worker::WorkerSlot;
 use definitions::{Definitions, Group};
@@ -83,7 +85,9 @@ pub struct MainConf {
     /// How discovery asks for it.
     pub dns: DnsSettings,
     /// Index of `$ratelimitly_verdict`.
-    pub verdict_index: Cell<ngx_uint_t>,
+    pub verdict_index: Cell<VariableIndex>,
+    /// Where each request has its note of how it came to the handler.
+    pub passage: Cell<NoteIndex>,
     /// What the worker keeps here for this cycle.
     pub worker: WorkerSlot,
     /// Injected faults.
@@ -128,7 +132,8 @@ impl MainConf {
             debug: false,
             srv_name: String::new(),
             dns: DnsSettings::default(),
-            verdict_index: Cell::new(0),
+            verdict_index: Cell::default(),
+            passage: Cell::default(),
             worker: Default::default(),
             faults: Rc::default(),
             zones: Definitions::new(Kind::Zone),
@@ -145,14 +150,13 @@ impl MainConf {
     pub fn of_request(request: &Request) -> &MainConf {
         // SAFETY: a live request's table has this module's main configuration, made by `create_main_conf`; it stays
         // until the cycle goes, which outlives its requests, and is not written once loading has ended.
-        unsafe { &*(*(*request.as_ptr()).main_conf.add(module_index())).cast::<MainConf>() }
+        unsafe { &*(*(*request.as_ptr()).main_conf.add(ModuleIndex::own().get())).cast::<MainConf>() }
     }
 
-    /// The configuration of a cycle; `None` if it has no http block. `cycle` is what nginx has just passed to a
-    /// callback or names as the one in effect, and the result is not kept beyond that callback.
-    pub fn of_cycle<'a>(cycle: *mut ngx_cycle_t) -> Option<&'a MainConf> {
-        // SAFETY: nginx passes live cycles only; the entry was made by `create_main_conf`.
-        unsafe { http_main_conf_of(cycle, module_index()).map(|main| main.cast::<MainConf>().as_ref()) }
+    /// The configuration of a cycle; `None` if it has no http block or does not load the module.
+    pub fn of_cycle(cycle: &Cycle) -> Option<&MainConf> {
+        // SAFETY: the entry was made by `create_main_conf`, and stays as long as the cycle, which the result borrows.
+        cycle.own_http_conf().map(|main| unsafe { main.cast::<MainConf>().as_ref() })
     }
 }
 
@@ -169,7 +173,7 @@ impl LocationConf {
     pub fn of_request(request: &Request) -> &LocationConf {
         // SAFETY: as in `MainConf::of_request`; the table of the present location has this module's entry, made by
         // `create_location_conf` and merged.
-        unsafe { &*(*(*request.as_ptr()).loc_conf.add(module_index())).cast::<LocationConf>() }
+        unsafe { &*(*(*request.as_ptr()).loc_conf.add(ModuleIndex::own().get())).cast::<LocationConf>() }
     }
 }
 
@@ -212,7 +216,7 @@ pub unsafe extern "C" fn merge_location_conf(
     let (cf, parent, child) =
         unsafe { (Conf::from_ptr(cf), &*parent.cast::<LocationConf>(), &mut *child.cast::<LocationConf>()) };
     guarded("merging a configuration", NGX_CONF_ERROR, || {
-        let Some(main) = cf.http_main_conf(module_index()) else { return NGX_CONF_ERROR };
+        let Some(main) = cf.http_conf(ModuleIndex::own()) else { return NGX_CONF_ERROR };
         // SAFETY: made by `create_main_conf`, a third value.
         rules::merge(unsafe { main.cast::<MainConf>().as_mut() }, parent, child);
         NGX_CONF_OK

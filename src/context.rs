@@ -10,6 +10,8 @@
 use crate::conf::Fail;
 use crate::driver::Driver;
 use crate::nginx::border;
+use crate::nginx::module::ModuleIndex;
+use crate::nginx::phases::{NoteIndex, VariableIndex};
 use crate::nginx::request::Request;
 use crate::nginx::timer::{Leaving, RawTimer};
 use ngx::ffi::{self, ngx_event_t, ngx_http_request_t};
@@ -64,6 +66,28 @@ impl Decision {
     }
 }
 
+/// The note of a request that has entered the handler.
+const ENTERED: u32 = 1;
+/// The note of a request that was refused before it entered the handler.
+const REFUSED_BEFORE: u32 = 2;
+
+/// Whether the request was refused before it first entered the handler, and only shows its error page now. The answer
+/// is noted at the first entry and holds for the rest of the request, X-Accel-Redirect included.
+///
+/// The note lies in a slot that each request has anyway, because requests that need no context must not pay for one.
+pub fn refused_before(request: &Request, passage: NoteIndex) -> bool {
+    match request.note(passage) {
+        ENTERED => false,
+        REFUSED_BEFORE => true,
+        _ => {
+            // `error_page` with `=` has set another status or 0: its target is content of its own, and is asked about.
+            let refused = request.error_status() >= ffi::NGX_HTTP_SPECIAL_RESPONSE as usize;
+            request.set_note(passage, if refused { REFUSED_BEFORE } else { ENTERED });
+            refused
+        }
+    }
+}
+
 /// Where a request stands.
 enum State {
     /// No admission yet: nothing is asked of the server where the request has been so far.
@@ -99,7 +123,7 @@ pub struct Context {
 impl Context {
     /// The request's context, if it has one. Puts it back where internal routing has cleared it.
     pub fn of(request: &Request) -> Option<&Context> {
-        let index = crate::module_index();
+        let index = ModuleIndex::own();
         let place = request.module_ctx(index).or_else(|| {
             let place = request.pool_cleanup_data(Some(release))?;
             request.set_module_ctx(index, place);
@@ -123,7 +147,7 @@ impl Context {
             timer: RawTimer::new(on_deadline, Leaving::Waits),
         };
         let place = request.place_with_cleanup(context, Some(release))?;
-        request.set_module_ctx(crate::module_index(), place.cast());
+        request.set_module_ctx(ModuleIndex::own(), place.cast());
         // SAFETY: the value was just moved to its final place in the pool, which `release` empties with the pool, so it
         // neither moves nor goes before its timer does.
         unsafe {
@@ -159,7 +183,7 @@ impl Context {
     }
 
     /// Records the decision, once: a later one is ignored. Ends the waiting.
-    pub fn decide(&self, request: &Request, verdict_index: usize, decision: Decision) {
+    pub fn decide(&self, request: &Request, verdict_index: VariableIndex, decision: Decision) {
         if self.decision().is_some() {
             return;
         }
@@ -194,6 +218,14 @@ impl Context {
     /// Arms the timer to the admission's next deadline.
     pub fn wake_at(&self, now: Millis, deadline: Millis) {
         self.timer.arm_at(now, deadline);
+    }
+
+    /// Gives up an admission that is still in flight, and the report with it: the request ends without a decision.
+    pub fn abandon(&self) {
+        if self.is_waiting() {
+            self.cancel();
+            self.report.set(Some(None));
+        }
     }
 
     /// Gives the admission up, if one is in flight.
@@ -233,7 +265,7 @@ impl Waiter {
     }
 
     /// Records the decision and lets the request go on. Both it and its context may be gone afterwards.
-    pub fn finish(self, verdict_index: usize, decision: Decision) {
+    pub fn finish(self, verdict_index: VariableIndex, decision: Decision) {
         let request = self.context().request;
         if self.request().connection_lost() {
             // nginx has given the request up already, and something blocked keeps its memory: no decision comes of it.

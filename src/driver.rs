@@ -18,6 +18,7 @@ use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::connection::{OpenError, Ready};
 use crate::nginx::log::{Level, Log};
+use crate::nginx::phases::VariableIndex;
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::Timer;
 use crate::nginx::udp::{BATCH, Bound, Received, Receiver, Sender, UdpSocket};
@@ -89,7 +90,7 @@ pub struct Driver {
     bind: Option<IpAddr>,
     fail: Fail,
     detail: Level,
-    verdict_index: usize,
+    verdict_index: VariableIndex,
     faults: Rc<Faults>,
     slot: Weak<Slot>,
     myself: Weak<Driver>,

@@ -4,7 +4,7 @@
 //! They decide what nginx does next and nothing else: rendering is `render`'s, waiting the driver's.
 
 use crate::conf::{Fault, LocationConf, MainConf};
-use crate::context::{Context, Decision};
+use crate::context::{self, Context, Decision};
 use crate::driver::Refused;
 use crate::nginx::border;
 use crate::nginx::clock;
@@ -41,8 +41,22 @@ pub unsafe extern "C" fn log(r: *mut ngx_http_request_t) -> ngx_int_t {
 }
 
 fn admit(request: &Request) -> ngx_int_t {
+    if !request.is_main() {
+        return DECLINED;
+    }
+    if request.is_post_action() {
+        // The response is over, or the client has gone: nothing is left to be admitted.
+        if let Some(context) = Context::of(request) {
+            context.abandon();
+        }
+        return DECLINED;
+    }
+    let main = MainConf::of_request(request);
+    if context::refused_before(request, main.passage.get()) {
+        return DECLINED;
+    }
     let location = LocationConf::of_request(request);
-    if !request.is_main() || (location.admission.is_none() && location.report.is_none()) {
+    if location.admission.is_none() && location.report.is_none() {
         return DECLINED;
     }
     let Some(context) = Context::of_or_new(request) else { return INTERNAL };
@@ -56,19 +70,20 @@ fn admit(request: &Request) -> ngx_int_t {
     match location.admission {
         Some(_) => start(request, context, location),
         None => {
-            let main = MainConf::of_request(request);
             main.worker.prepare_report(main);
             DECLINED
         }
     }
 }
 
-/// What a decided request's handler returns: a refusal once; whatever the operator's `error_page` leads to after that is
-/// part of the refusal, and is shown.
+/// What a decided request's handler returns: a refusal's status once, "declined" otherwise. After a refusal only the
+/// operator's `error_page` enters the handler again, and its page is part of the refusal.
+///
+/// `NGX_OK` would also lead to content, but past the checks of modules that have moved behind this one.
 fn status(context: &Context, decision: Decision) -> ngx_int_t {
     match decision.refusal() {
         Some(status) if context.first_return() => status as ngx_int_t,
-        Some(_) | None => OK,
+        Some(_) | None => DECLINED,
     }
 }
 

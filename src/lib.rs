@@ -19,7 +19,7 @@ mod worker;
 use crate::conf::MainConf;
 use crate::nginx::border;
 use crate::nginx::conf::Conf;
-use crate::nginx::cycle;
+use crate::nginx::cycle::{self, Cycle};
 use crate::nginx::log::Log;
 use crate::nginx::phases::Phase;
 use ngx::ffi::{self, ngx_conf_t, ngx_cycle_t, ngx_http_module_t, ngx_int_t, ngx_module_t, ngx_uint_t};
@@ -57,17 +57,14 @@ pub static mut ngx_http_ratelimitly_module: ngx_module_t = ngx_module_t {
     ..ngx_module_t::default()
 };
 
-/// The module's place in the tables of HTTP modules.
-fn module_index() -> ngx_uint_t {
-    // SAFETY: nginx numbers its modules while loading, before any of them is used, and never again.
-    unsafe { ngx_http_ratelimitly_module.ctx_index }
-}
-
 unsafe extern "C" fn preconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
     // SAFETY: nginx passes its live loader for the length of this call.
     let cf = unsafe { Conf::from_ptr(cf) };
     border::guarded("the start of loading", ERROR, || {
-        status(cf.add_variable(variable::NAME, Some(variable::evaluate)))
+        status(
+            cf.add_variable(variable::NAME, Some(variable::evaluate))
+                .and_then(|()| cf.add_note(variable::PASSAGE)),
+        )
     })
 }
 
@@ -80,6 +77,7 @@ unsafe extern "C" fn postconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
 fn finish_loading(cf: &Conf) -> Result<(), conf::Rejected> {
     let main = conf::finish(cf)?;
     main.verdict_index.set(cf.variable_index(variable::NAME)?);
+    main.passage.set(cf.note_index(variable::PASSAGE)?);
     cf.put_handler_first(Phase::PreContent, Some(handler::precontent))?;
     cf.put_handler_first(Phase::Log, Some(handler::log))?;
     Ok(())
@@ -92,16 +90,17 @@ fn status<E>(result: Result<(), E>) -> ngx_int_t {
 /// A new cycle is about to take over. Where the process stays the same the old cycle's driver goes once it is idle.
 unsafe extern "C" fn init_module(_new: *mut ngx_cycle_t) -> ngx_int_t {
     border::guarded("a new cycle", (), || {
-        if cycle::is_single_process()
-            && let Some(old) = MainConf::of_cycle(cycle::current())
-        {
-            old.worker.retire();
+        if cycle::is_single_process() {
+            // The old cycle may be of a configuration without this module.
+            Cycle::with_current(|old| MainConf::of_cycle(old).map(|old| old.worker.retire()));
         }
     });
     OK
 }
 
 unsafe extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
+    // SAFETY: nginx passes the cycle that the process is going to serve.
+    let cycle = unsafe { Cycle::from_ptr(cycle) };
     border::guarded("a worker's start", (), || {
         logging::install();
         logging::refresh(Log::of_cycle(), MainConf::of_cycle(cycle).is_some_and(|main| main.debug));
@@ -110,6 +109,8 @@ unsafe extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
 }
 
 unsafe extern "C" fn exit_process(cycle: *mut ngx_cycle_t) {
+    // SAFETY: nginx passes the cycle that the process has served last.
+    let cycle = unsafe { Cycle::from_ptr(cycle) };
     border::guarded("a worker's end", (), || {
         if let Some(main) = MainConf::of_cycle(cycle) {
             main.worker.shut_down();

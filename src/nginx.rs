@@ -10,6 +10,7 @@ pub mod conf;
 pub mod connection;
 pub mod cycle;
 pub mod log;
+pub mod module;
 pub mod phases;
 pub mod posted;
 pub mod request;

@@ -1,4 +1,5 @@
-//! `$ratelimitly_verdict`: the main request's verdict, `allow` or `deny` after a valid result and not found otherwise.
+//! `$ratelimitly_verdict`: the main request's verdict, `allow` or `deny` after a valid result and not found otherwise. And
+//! the name of the slot in which the handler notes how a request came to it, which no configuration can name.
 
 use crate::context::Context;
 use crate::nginx::border;
@@ -7,6 +8,9 @@ use ngx::ffi::{self, ngx_http_request_t, ngx_int_t, ngx_variable_value_t};
 
 /// The variable's name.
 pub const NAME: &[u8] = b"ratelimitly_verdict";
+
+/// The handler's note (`context::refused_before`). The space keeps configurations from naming it.
+pub const PASSAGE: &[u8] = b"ratelimitly passage";
 
 /// nginx asks for the value.
 pub unsafe extern "C" fn evaluate(

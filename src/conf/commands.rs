@@ -13,10 +13,10 @@ use ratelimitly_config::text::{Excerpt, holds_key};
 
 use crate::conf::problem::Problem;
 use crate::conf::{LocationConf, MainConf, define, rules, settings};
-use crate::module_index;
 use crate::nginx::border::guarded;
 use crate::nginx::conf::Conf;
 use crate::nginx::log::Level;
+use crate::nginx::module::ModuleIndex;
 
 type Setter = unsafe extern "C" fn(*mut ngx_conf_t, *mut ngx_command_t, *mut c_void) -> *mut c_char;
 
@@ -78,7 +78,7 @@ macro_rules! place_setter {
             // main one is another value. Nothing else refers to either during the call.
             let (cf, location) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<LocationConf>()) };
             answer(cf, || {
-                let main = cf.http_main_conf(module_index()).ok_or(Problem::NoHttp)?;
+                let main = cf.http_conf(ModuleIndex::own()).ok_or(Problem::NoHttp)?;
                 // SAFETY: as above.
                 $handler(cf, unsafe { main.cast::<MainConf>().as_mut() }, location)
             })

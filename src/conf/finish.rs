@@ -14,9 +14,9 @@ use ratelimitly_core::wire::{MAX_DATAGRAM, rate_request_size};
 use crate::conf::problem::Problem;
 use crate::conf::rules::{Admission, InEffect};
 use crate::conf::{DnsSettings, MainConf};
-use crate::module_index;
 use crate::nginx::conf::{Conf, NoMemory};
 use crate::nginx::log::Level;
+use crate::nginx::module::ModuleIndex;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -36,7 +36,7 @@ impl From<NoMemory> for Rejected {
 /// # Errors
 /// [`Rejected`], logged.
 pub fn finish(cf: &Conf) -> Result<&MainConf, Rejected> {
-    let main = cf.http_main_conf(module_index()).ok_or(Rejected)?;
+    let main = cf.http_conf(ModuleIndex::own()).ok_or(Rejected)?;
     // SAFETY: made by `create_main_conf` of this cycle; nobody reads it through `cf` while this reference is used.
     let main = unsafe { main.cast::<MainConf>().as_mut() };
     complete(cf, main)?;

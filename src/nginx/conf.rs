@@ -12,13 +12,14 @@ use std::ptr::NonNull;
 use std::slice;
 
 use ngx::ffi::{
-    self, ngx_conf_t, ngx_cycle_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_resolver_connection_t,
+    self, ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_resolver_connection_t,
     ngx_resolver_t, ngx_str_t, ngx_uint_t,
 };
 
 use crate::nginx::address::socket_addr;
 use crate::nginx::border::guarded;
 use crate::nginx::log::Level;
+use crate::nginx::module::ModuleIndex;
 
 /// nginx's loader. nginx changes it behind every reference, hence the cell.
 #[repr(transparent)]
@@ -114,11 +115,11 @@ impl Conf {
         }
     }
 
-    /// The http block's own configuration of the module with this `ctx_index`, while inside that block.
-    pub fn http_main_conf(&self, ctx_index: ngx_uint_t) -> Option<NonNull<c_void>> {
+    /// The http block's own configuration of an HTTP module, while inside that block.
+    pub fn http_conf(&self, module: ModuleIndex) -> Option<NonNull<c_void>> {
         self.http_context().and_then(|context| {
-            // SAFETY: the table has an entry for each HTTP module, and `ctx_index` is one's.
-            NonNull::new(unsafe { *context.main_conf.add(ctx_index) })
+            // SAFETY: the table has an entry for each HTTP module that is being loaded, and this one is, as it is called.
+            NonNull::new(unsafe { *context.main_conf.add(module.get()) })
         })
     }
 
@@ -130,11 +131,9 @@ impl Conf {
     /// The `resolver` and `resolver_timeout` of the http block itself; complete once its servers are merged.
     pub fn http_resolver(&self) -> HttpResolver {
         let core = self.http_context().and_then(|context| {
+            let core = ModuleIndex::http_core().get();
             // SAFETY: the core module's entry of the block's own location table is its location configuration.
-            unsafe {
-                let core = &raw const ffi::ngx_http_core_module;
-                (*context.loc_conf.add((*core).ctx_index)).cast::<ngx_http_core_loc_conf_t>().as_ref()
-            }
+            unsafe { (*context.loc_conf.add(core)).cast::<ngx_http_core_loc_conf_t>().as_ref() }
         });
         let Some(core) = core else { return HttpResolver::absent(DEFAULT_RESOLVER_TIMEOUT_MS) };
         let timeout_ms = match core.resolver_timeout {
@@ -206,21 +205,6 @@ fn wants_ipv4(_resolver: &ngx_resolver_t) -> bool {
 #[cfg(not(nginx1_23_1))]
 fn wants_ipv6(resolver: &ngx_resolver_t) -> bool {
     resolver.ipv6 != 0
-}
-
-/// The http block's configuration of the module with this `ctx_index` in a whole cycle; `None` without an http block.
-///
-/// # Safety
-/// `cycle` must point to a live cycle.
-pub unsafe fn http_main_conf_of(cycle: *mut ngx_cycle_t, ctx_index: ngx_uint_t) -> Option<NonNull<c_void>> {
-    // SAFETY: the cycle is live; its table has an entry for each core module, the http module's being null or the
-    // block's context.
-    unsafe {
-        let table = NonNull::new((*cycle).conf_ctx)?;
-        let http = &raw const ffi::ngx_http_module;
-        let context = (*table.as_ptr().add((*http).index)).cast::<ngx_http_conf_ctx_t>().as_ref()?;
-        NonNull::new(*context.main_conf.add(ctx_index))
-    }
 }
 
 /// # Safety

@@ -1,10 +1,41 @@
 //! Registering the module in nginx's phases and among its variables, at the end of loading a configuration.
 
 use crate::nginx::conf::{Conf, NoMemory};
+use crate::nginx::module::ModuleIndex;
+use ngx::core::Status;
 use ngx::ffi::{
-    self, ngx_array_t, ngx_http_core_main_conf_t, ngx_http_get_variable_pt, ngx_http_handler_pt, ngx_str_t,
-    ngx_uint_t,
+    self, ngx_array_t, ngx_http_core_main_conf_t, ngx_http_get_variable_pt, ngx_http_handler_pt,
+    ngx_http_request_t, ngx_int_t, ngx_str_t, ngx_uint_t, ngx_variable_value_t,
 };
+
+/// Where each request has the cached value of a variable. The default is no variable's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VariableIndex(usize);
+
+impl Default for VariableIndex {
+    fn default() -> VariableIndex {
+        VariableIndex(usize::MAX)
+    }
+}
+
+impl VariableIndex {
+    /// The index in the request's array.
+    pub fn get(self) -> usize {
+        self.0
+    }
+}
+
+/// Where each request has a number that only this module reads and writes: the slot of a variable that no configuration
+/// can name. It costs no allocation, and internal redirects keep it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoteIndex(VariableIndex);
+
+impl NoteIndex {
+    /// The slot's variable.
+    pub fn variable(self) -> VariableIndex {
+        self.0
+    }
+}
 
 /// A phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +65,8 @@ impl Conf {
     }
 
     fn phase_handlers(&self, phase: Phase) -> Result<*mut ngx_array_t, NoMemory> {
-        // SAFETY: a static of nginx, set up before any module loads.
-        let index = unsafe { ffi::ngx_http_core_module.ctx_index };
-        let core = self.http_main_conf(index).ok_or(NoMemory)?.cast::<ngx_http_core_main_conf_t>();
+        let core =
+            self.http_conf(ModuleIndex::http_core()).ok_or(NoMemory)?.cast::<ngx_http_core_main_conf_t>();
         // SAFETY: the core module's main configuration is live inside http{}, and `phase` is one of its phases.
         Ok(unsafe { &raw mut (*core.as_ptr()).phases[phase as usize].handlers })
     }
@@ -47,10 +77,26 @@ impl Conf {
         name: &'static [u8],
         evaluate: ngx_http_get_variable_pt,
     ) -> Result<(), NoMemory> {
+        self.add(name, evaluate, ffi::NGX_HTTP_VAR_NOCACHEABLE)
+    }
+
+    /// Adds a slot for a note; call it before the http block is parsed. `name` must hold a byte that names in
+    /// configurations cannot have, such as a space.
+    pub fn add_note(&self, name: &'static [u8]) -> Result<(), NoMemory> {
+        // Not in the hash: modules that look variables up by any name (SSI, scripts) do not find it either.
+        self.add(name, Some(no_value), ffi::NGX_HTTP_VAR_NOHASH)
+    }
+
+    fn add(
+        &self,
+        name: &'static [u8],
+        evaluate: ngx_http_get_variable_pt,
+        flags: u32,
+    ) -> Result<(), NoMemory> {
         let mut name = text(name);
+        let flags = flags as ngx_uint_t;
         // SAFETY: the loader is live; nginx copies the name, and fills in the entry, which stays in the configuration's pool.
         unsafe {
-            let flags = ffi::NGX_HTTP_VAR_NOCACHEABLE as ngx_uint_t;
             let variable =
                 ffi::ngx_http_add_variable(self.as_ptr(), &mut name, flags).as_mut().ok_or(NoMemory)?;
             variable.get_handler = evaluate;
@@ -59,12 +105,26 @@ impl Conf {
     }
 
     /// The index of a variable in every request's table of cached values.
-    pub fn variable_index(&self, name: &'static [u8]) -> Result<usize, NoMemory> {
+    pub fn variable_index(&self, name: &'static [u8]) -> Result<VariableIndex, NoMemory> {
         let mut name = text(name);
-        // SAFETY: as in `add_variable`.
+        // SAFETY: as in `add`.
         let index = unsafe { ffi::ngx_http_get_variable_index(self.as_ptr(), &mut name) };
-        usize::try_from(index).map_err(|_| NoMemory)
+        usize::try_from(index).map(VariableIndex).map_err(|_| NoMemory)
     }
+
+    /// The index of a slot that `add_note` has added.
+    pub fn note_index(&self, name: &'static [u8]) -> Result<NoteIndex, NoMemory> {
+        self.variable_index(name).map(NoteIndex)
+    }
+}
+
+/// No reader can name a note's variable, so that nginx never asks for its value.
+unsafe extern "C" fn no_value(
+    _r: *mut ngx_http_request_t,
+    _value: *mut ngx_variable_value_t,
+    _data: usize,
+) -> ngx_int_t {
+    Status::NGX_ERROR.0
 }
 
 fn text(name: &'static [u8]) -> ngx_str_t {

@@ -4,9 +4,11 @@
 //! as soon as it is finalized.
 
 use crate::nginx::log::Log;
+use crate::nginx::module::ModuleIndex;
+use crate::nginx::phases::{NoteIndex, VariableIndex};
 use ngx::ffi::{
-    self, ngx_connection_t, ngx_http_request_t, ngx_int_t, ngx_msec_t, ngx_pool_cleanup_pt, ngx_pool_t,
-    ngx_uint_t,
+    self, ngx_connection_t, ngx_http_core_main_conf_t, ngx_http_request_t, ngx_int_t, ngx_msec_t,
+    ngx_pool_cleanup_pt, ngx_pool_t, ngx_uint_t, ngx_variable_value_t,
 };
 use ratelimitly_core::time::WallMillis;
 use std::cell::UnsafeCell;
@@ -67,15 +69,15 @@ impl Request {
     }
 
     /// The module's pointer in the request's table, if internal routing has not cleared it.
-    pub fn module_ctx(&self, index: ngx_uint_t) -> Option<NonNull<c_void>> {
-        // SAFETY: the table has an entry for each HTTP module, and `index` is one's `ctx_index`.
-        NonNull::new(unsafe { *(*self.as_ptr()).ctx.add(index) })
+    pub fn module_ctx(&self, index: ModuleIndex) -> Option<NonNull<c_void>> {
+        // SAFETY: the table has an entry for each HTTP module of the request's cycle.
+        NonNull::new(unsafe { *(*self.as_ptr()).ctx.add(index.get()) })
     }
 
     /// Sets the module's pointer in the request's table.
-    pub fn set_module_ctx(&self, index: ngx_uint_t, ctx: NonNull<c_void>) {
+    pub fn set_module_ctx(&self, index: ModuleIndex, ctx: NonNull<c_void>) {
         // SAFETY: as in `module_ctx`.
-        unsafe { *(*self.as_ptr()).ctx.add(index) = ctx.as_ptr() };
+        unsafe { *(*self.as_ptr()).ctx.add(index.get()) = ctx.as_ptr() };
     }
 
     /// The data of the pool's first cleanup with this handler. Unlike the table of contexts this list survives internal
@@ -110,13 +112,49 @@ impl Request {
     }
 
     /// Clears the request's cached value of an indexed variable, so that the next reader computes it.
-    pub fn forget_variable(&self, index: ngx_uint_t) {
-        // SAFETY: `index` came from ngx_http_get_variable_index, so the request's array has it.
-        unsafe {
-            let slot = &mut *(*self.as_ptr()).variables.add(index);
+    pub fn forget_variable(&self, index: VariableIndex) {
+        self.with_variable(index, |slot| {
             slot.set_valid(0);
             slot.set_not_found(0);
+        });
+    }
+
+    /// The number that this module has noted here; 0 before it noted any.
+    pub fn note(&self, index: NoteIndex) -> u32 {
+        self.with_variable(index.variable(), |slot| slot.len()).unwrap_or(0)
+    }
+
+    /// Notes a number of at most 28 bits. The slot's variable stays without a value.
+    pub fn set_note(&self, index: NoteIndex, note: u32) {
+        self.with_variable(index.variable(), |slot| slot.set_len(note));
+    }
+
+    /// Calls `look` with a variable's slot; `None` where the request's configuration has no such variable.
+    fn with_variable<T>(
+        &self,
+        index: VariableIndex,
+        look: impl FnOnce(&mut ngx_variable_value_t) -> T,
+    ) -> Option<T> {
+        let core = ModuleIndex::http_core().get();
+        // SAFETY: a live request's main configuration holds the core module's, which counts the variables that the
+        // request's array was made for. The slot is this thread's, and `look`, from this file, calls nothing of nginx.
+        unsafe {
+            let core = *(*self.as_ptr()).main_conf.add(core);
+            let count = (*core.cast::<ngx_http_core_main_conf_t>()).variables.nelts;
+            (index.get() < count).then(|| look(&mut *(*self.as_ptr()).variables.add(index.get())))
         }
+    }
+
+    /// The status of the error that nginx has made of the request, as `error_page` changed it; 0 before any.
+    pub fn error_status(&self) -> ngx_uint_t {
+        // SAFETY: a live request, by `from_ptr`.
+        unsafe { (*self.as_ptr()).err_status }
+    }
+
+    /// Whether the request has ended, and now runs its `post_action`.
+    pub fn is_post_action(&self) -> bool {
+        // SAFETY: a live request, by `from_ptr`.
+        unsafe { (*self.as_ptr()).post_action() != 0 }
     }
 
     /// When nginx began to read the request.

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
+mod modules;
 mod single;
 
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -7,10 +7,12 @@ use ratelimitly_harness::http::{Request, Response};
 use ratelimitly_harness::{Dev, Nginx, http};
 
 mod before;
+mod behind;
 mod content;
 mod error_pages;
 mod limits;
 mod redirects;
+mod refused;
 
 /// What holds under both failure policies is tried under both.
 const POLICIES: [&str; 2] = ["open", "close"];

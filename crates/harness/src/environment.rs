@@ -54,6 +54,25 @@ pub fn fault_module() -> PathBuf {
     built("RATELIMITLY_FAULT_MODULE", "debug-fault-injection")
 }
 
+/// The folders of this nginx's source and of its configured build (`NGINX_SOURCE_DIR`, `NGINX_BUILD_DIR`), for tests that
+/// compile a module of their own.
+///
+/// # Panics
+/// One of them is not there.
+pub fn nginx_headers() -> (PathBuf, PathBuf) {
+    let home = target().join("nginx").join(kind().folder());
+    let source = match kind() {
+        Kind::Pinned => home.join("src"),
+        Kind::Debian => PathBuf::from("/usr/share/nginx/src"),
+    };
+    let folder = |variable: &str, default: PathBuf| {
+        let path = env::var_os(variable).map_or(default, PathBuf::from);
+        assert!(path.is_dir(), "{} is no folder: run ci/build-nginx, or set {variable}", path.display());
+        path
+    };
+    (folder("NGINX_SOURCE_DIR", source), folder("NGINX_BUILD_DIR", home.join("objs")))
+}
+
 /// The root of the repository, for tests that read documents, sources and example configurations.
 pub fn repository() -> &'static Path {
     let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();

@@ -15,6 +15,9 @@ use std::sync::LazyLock;
 static PLACEHOLDER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\{([a-z][a-z0-9_]*)\}").expect("a constant pattern"));
 
+/// The comment of a configuration that does without the module.
+const UNLOADED: &str = "# no load_module";
+
 /// Texts for placeholders, ports included.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values(BTreeMap<String, String>);
@@ -73,7 +76,9 @@ pub(crate) fn whole(text: &str, level: &str) -> String {
             whole += line;
         }
     };
-    unless_set("load_module", "load_module {module};\n");
+    if !text.contains(UNLOADED) {
+        unless_set("load_module", "load_module {module};\n");
+    }
     unless_set("worker_processes", "worker_processes 1;\n");
     unless_set("events", "events { worker_connections 1024; }\n");
     if environment::is_root() {
