@@ -182,6 +182,11 @@ impl Request {
             } else if ffi::ngx_handle_read_event(read, 0) != ffi::NGX_OK as ngx_int_t {
                 return Err(WatchError);
             }
+            let write = (*self.connection()).write;
+            if (*write).error() != 0 {
+                // So has a cancelled HTTP/3 stream, which raises a write event only.
+                ffi::ngx_post_event(write, ptr::addr_of_mut!(ffi::ngx_posted_events));
+            }
             (*self.as_ptr()).read_event_handler = Some(ffi::ngx_http_test_reading);
             (*self.as_ptr()).write_event_handler = Some(on_write_while_suspended);
         }

@@ -7,6 +7,7 @@ use ratelimitly_harness::{Dev, Nginx};
 mod batches;
 mod cold;
 mod rules;
+mod schedule;
 mod verdicts;
 
 /// What holds under both failure policies is tried under both.

@@ -1,6 +1,7 @@
 //! Clients that reset while they wait, and senders that flood the worker's port.
 
 mod blocked;
+mod leaving;
 
 use ratelimitly_devserver::{Command, Fault, Order, Servers};
 use ratelimitly_harness::raw::Raw;

@@ -237,3 +237,21 @@ async fn a_denied_body_is_not_waited_for() {
     assert!(site.upstream.seen().is_empty());
     site.finish().await;
 }
+
+/// One thread: the request and its cancellation are written before the connection's task sends anything, so that they reach
+/// nginx in one datagram, and the cancellation comes before the request begins.
+#[tokio::test]
+async fn a_stream_cancelled_before_its_request_began_is_noticed_at_once() {
+    if !spoken() {
+        return;
+    }
+    let mut site = site("close").await;
+    site.fault(Fault::Hold).await;
+
+    site.connection.get("/open").await.expect("sent").cancel();
+
+    let lines = site.nginx.await_access_log(1).await;
+    assert_eq!(lines, ["499 - \"GET /open HTTP/3.0\""]);
+    assert!(site.nginx.log_lines("admission failure=").is_empty());
+    site.finish().await;
+}

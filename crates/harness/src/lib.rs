@@ -33,4 +33,4 @@ pub use dev::{Dev, key, quotas};
 pub use environment::{Kind, kind};
 pub use nginx::Nginx;
 pub use upstream::{Answer, Seen, Upstream};
-pub use wait::{eventually, eventually_some};
+pub use wait::{eventually, eventually_some, holds_within};

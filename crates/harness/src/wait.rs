@@ -35,7 +35,7 @@ pub async fn eventually_some<T>(
 }
 
 /// Tells whether the condition held within the time.
-pub(crate) async fn holds_within(timeout: Duration, mut condition: impl FnMut() -> bool) -> bool {
+pub async fn holds_within(timeout: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !condition() {
         if started.elapsed() > timeout {
