@@ -143,6 +143,82 @@ async fn the_fallback_of_try_files_is_where_the_request_is_admitted() {
     }
 }
 
+/// `{elsewhere}` is the place of a rule for what the application makes.
+const FALLBACKS: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=600ms;
+        ratelimitly_fail {fail};
+        ratelimitly_zone all "bucket=all" rate=1000r/s;
+
+        server {
+            listen 127.0.0.1:{port};
+            root {prefix}/html;
+            ratelimitly_label $uri;
+            location /named/ {
+                ratelimitly zone=all;
+                try_files $uri @app;
+            }
+            location @app {
+                {elsewhere}
+                proxy_pass http://127.0.0.1:{port_app};
+            }
+            location / {
+                try_files $uri $uri/ /index.php?$args;
+            }
+            location ~ \.php$ {
+                {elsewhere}
+                proxy_pass http://127.0.0.1:{port_app};
+            }
+        }
+        server {
+            listen 127.0.0.1:{port_app};
+            access_log off;
+            return 200 "made of $request_uri";
+        }
+    }
+"#;
+
+/// `try_files` redirects before the admission, so what it falls back to has to be protected by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_beside_try_files_limits_files_and_not_its_fallback() {
+    for (rule, status, asked) in [("", 200, 0), ("ratelimitly zone=all;", 429, 1)] {
+        let dev = Dev::start().await;
+        let builder = Nginx::builder(FALLBACKS).dev(&dev).set("fail", "close");
+        let nginx = builder.set("elsewhere", rule).start().await;
+        crate::routing::write(&nginx, &[("named/file", "the file")]);
+        nginx.admits().await;
+        dev.fault(Fault::ForceDeny).await;
+
+        assert_eq!(http::get(nginx.port(), "/named/file").await.status, 429, "the file is limited");
+        assert_eq!(labels(&dev), ["/named/file"]);
+        dev.clear_events();
+        assert_eq!(http::get(nginx.port(), "/named/made").await.status, status);
+        assert_eq!(labels(&dev).len(), asked);
+        nginx.finish().await;
+    }
+}
+
+/// The form that WordPress and its like use.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_for_php_limits_what_try_files_passes_to_index_php() {
+    let dev = Dev::start().await;
+    let builder = Nginx::builder(FALLBACKS).dev(&dev).set("fail", "close");
+    let nginx = builder.set("elsewhere", "ratelimitly zone=all;").start().await;
+    crate::routing::write(&nginx, &[("style.css", "a file"), ("index.php", "never sent")]);
+    nginx.admits().await;
+
+    let file = http::get(nginx.port(), "/style.css").await;
+    let page = http::get(nginx.port(), "/a/page?p=1").await;
+
+    assert_eq!((file.status, file.text().as_str()), (200, "a file"));
+    assert_eq!((page.status, page.text().as_str()), (200, "made of /index.php?p=1"));
+    assert_eq!(labels(&dev), ["/index.php"]);
+    nginx.finish().await;
+}
+
 const MIRRORED: &str = r#"
     http {
         ratelimitly_auth_key {key};
