@@ -2,7 +2,7 @@
 
 use crate::admission::warm;
 use ratelimitly_devserver::{Event, Fault};
-use ratelimitly_tests::{Dev, holds_within, http};
+use ratelimitly_harness::{Dev, holds_within, http};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use crate::hostile::{REQUEST, warm};
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Answer, Dev, Nginx, Upstream, eventually};
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, eventually};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::time::Duration;

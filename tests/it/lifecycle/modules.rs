@@ -5,8 +5,8 @@
 //! that its sockets had at first. What counts there is that the process survives.
 
 use crate::lifecycle::PATIENCE;
-use ratelimitly_tests::http::Client;
-use ratelimitly_tests::{Dev, Nginx, eventually, http};
+use ratelimitly_harness::http::Client;
+use ratelimitly_harness::{Dev, Nginx, eventually, http};
 
 /// The harness's log line wants the variable that the module would bring.
 const WITHOUT: &str = r#"

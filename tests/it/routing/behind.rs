@@ -3,7 +3,7 @@
 
 use crate::routing::{POLICIES, labels};
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::{Dev, Nginx, environment, http};
+use ratelimitly_harness::{Dev, Nginx, environment, http};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;

@@ -3,9 +3,9 @@
 
 use crate::routing::{POLICIES, get_with, labels, settled, warm};
 use ratelimitly_devserver::Fault;
-use ratelimitly_tests::http::Response;
-use ratelimitly_tests::raw::Raw;
-use ratelimitly_tests::{Dev, Nginx, http};
+use ratelimitly_harness::http::Response;
+use ratelimitly_harness::raw::Raw;
+use ratelimitly_harness::{Dev, Nginx, http};
 
 const USERS: (&str, &str) = ("users", "user:{PLAIN}secret\n");
 const REFUSED: (&str, &str) = ("refused.html", "refused");
