@@ -16,6 +16,7 @@ mod memory;
 mod nginx;
 mod process;
 mod results;
+mod samples;
 mod scale;
 mod surroundings;
 mod timing;
@@ -44,6 +45,8 @@ enum Action {
     Check(Check),
     /// One condition under callgrind: the file for `callgrind_annotate`
     Profile(Profile),
+    /// criterion's results of the core's benchmarks as a table
+    Core(Core),
     /// Draws the chart from the results of `scale`
     Chart(Chart),
 }
@@ -122,12 +125,20 @@ struct Chart {
     out: PathBuf,
 }
 
+#[derive(clap::Args, Debug)]
+struct Core {
+    /// criterion's folder
+    #[arg(long)]
+    criterion: PathBuf,
+}
+
 fn main() -> ExitCode {
     let done = match Cli::parse().action {
         Action::Nginx(arguments) => results::measure(&arguments),
         Action::Scale(arguments) => scale::measure(&arguments),
         Action::Check(arguments) => baseline::check(&arguments),
         Action::Profile(arguments) => results::profile(&arguments),
+        Action::Core(arguments) => samples::print(&arguments),
         Action::Chart(arguments) => chart::draw(&arguments),
     };
     match done {
