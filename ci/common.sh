@@ -17,6 +17,12 @@ die() {
   exit 1
 }
 
+# explain SCRIPT: prints the comment at the script's head, which says what it does, and ends.
+explain() {
+  awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"
+  exit 0
+}
+
 # check_kind KIND: the nginx that the scripts know.
 check_kind() {
   case "${1:-}" in

@@ -6,11 +6,12 @@ use ratelimitly_harness::environment;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The argument of the process that stays.
-pub const FOREGROUND: &str = "--foreground";
+const FOREGROUND: &str = "--foreground";
 /// Ends the output that the first process shows.
 const END: &str = "-- running --";
 
@@ -47,12 +48,17 @@ pub async fn until_stopped() -> ExitCode {
         return ExitCode::FAILURE;
     }
     scenes::servers_back(&played).await;
+    let control = scenes::open_control(&played);
     let port = played.nginx.port();
     println!("Running on, with fail close and all three servers up again:");
     for path in ["/checkout", "/search", "/browse"] {
         println!("  http://127.0.0.1:{port}{path}");
     }
     println!("Try:          curl -i http://127.0.0.1:{port}/browse");
+    println!("Control:      {}", control.display());
+    println!("Break it:     {}", command(&control, r#"{"command":"fault","fault":"silent"}"#));
+    println!("Mend it:      {}", command(&control, r#"{"command":"clear"}"#));
+    println!("Count:        {}", command(&control, r#"{"command":"status"}"#));
     println!("Error log:    {}", played.nginx.prefix().join("error.log").display());
     println!("Access log:   {}", played.nginx.prefix().join("demo.log").display());
     println!("Stop:         kill {}", std::process::id());
@@ -63,4 +69,9 @@ pub async fn until_stopped() -> ExitCode {
     }
     played.nginx.finish().await;
     ExitCode::SUCCESS
+}
+
+/// The line that sends a command to the development server.
+fn command(control: &Path, json: &str) -> String {
+    format!("echo '{json}' | socat - UNIX-CONNECT:{}", control.display())
 }

@@ -7,19 +7,27 @@ mod keep;
 mod scenes;
 mod table;
 
+use clap::Parser;
 use std::process::ExitCode;
+
+/// Shows what the module decides, with real requests through a real nginx to a development server.
+#[derive(Debug, Parser)]
+#[command(name = "ci/demo")]
+struct Arguments {
+    /// Leaves everything running at the end, and says how to use it and how to stop it
+    #[arg(long)]
+    keep: bool,
+    /// The process that stays: `--keep` starts it
+    #[arg(long, hide = true)]
+    foreground: bool,
+}
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => outcome(scenes::play().await).await,
-        ["--keep"] => keep::in_background(),
-        [keep::FOREGROUND] => keep::until_stopped().await,
-        _ => {
-            eprintln!("ci/demo: unknown argument {arguments:?}: it must be --keep or nothing");
-            ExitCode::from(2)
-        }
+    match Arguments::parse() {
+        Arguments { foreground: true, .. } => keep::until_stopped().await,
+        Arguments { keep: true, .. } => keep::in_background(),
+        _ => outcome(scenes::play().await).await,
     }
 }
 

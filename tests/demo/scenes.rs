@@ -4,6 +4,7 @@
 use crate::table::{ALLOW, DENY, FAIL_CLOSE, FAIL_OPEN, Row, Table};
 use ratelimitly_devserver::{Command, NOTICE, Servers};
 use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, environment, http};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long the upstream needs for a search: longer than the guard's threshold.
@@ -48,6 +49,13 @@ pub async fn play() -> Played {
 pub async fn servers_back(played: &Played) {
     played.stage.dev.reset().await.expect("the servers come back");
     played.nginx.admits().await;
+}
+
+/// Lets a person give the development server commands while everything runs on.
+pub fn open_control(played: &Played) -> PathBuf {
+    let path = played.nginx.prefix().join("control");
+    played.stage.dev.open_control(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    path
 }
 
 async fn start(dev: &Dev, upstream: &Upstream) -> Nginx {

@@ -5,6 +5,7 @@
 mod blocks;
 mod client_network;
 mod defaults;
+mod demo;
 mod directives;
 mod examples;
 

@@ -128,7 +128,7 @@ impl Serve {
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         eprintln!("{NOTICE}");
         let control = self.control.clone();
-        let mut server = DevServer::start(self.config()).await.map_err(explain)?;
+        let server = DevServer::start(self.config()).await.map_err(explain)?;
         if let Some(path) = &control {
             server.open_control(path)?;
         }

@@ -35,7 +35,7 @@ pub struct DevServer {
     core: Arc<Core>,
     dns_addr: SocketAddr,
     dns_task: JoinHandle<()>,
-    control: Option<ControlSocket>,
+    control: Mutex<Option<ControlSocket>>,
 }
 
 /// What commands act on; the control socket shares it.
@@ -69,15 +69,16 @@ impl DevServer {
             core.apply(command).await.map_err(|error| invalid(error.to_string()))?;
         }
         let dns_task = tokio::spawn(dns::serve(sockets, Arc::clone(&core.zone)));
-        Ok(DevServer { core, dns_addr, dns_task, control: None })
+        Ok(DevServer { core, dns_addr, dns_task, control: Mutex::default() })
     }
 
     /// Opens the control socket: a Unix socket that takes commands as JSON lines.
     ///
     /// # Errors
     /// The socket cannot be made, or another process listens on it.
-    pub fn open_control(&mut self, path: &Path) -> io::Result<()> {
-        self.control = Some(ControlSocket::open(path, Arc::clone(&self.core))?);
+    pub fn open_control(&self, path: &Path) -> io::Result<()> {
+        let opened = ControlSocket::open(path, Arc::clone(&self.core))?;
+        *lock(&self.control) = Some(opened);
         Ok(())
     }
 
@@ -147,7 +148,7 @@ impl DevServer {
 
     /// Ends every task and returns once every server's socket and DNS are closed.
     pub async fn shutdown(mut self) {
-        self.control = None;
+        drop(lock(&self.control).take());
         self.dns_task.abort();
         let _ = (&mut self.dns_task).await;
         // Every server can be selected, so this cannot fail.
