@@ -13,6 +13,7 @@ mod error_pages;
 mod limits;
 mod redirects;
 mod refused;
+mod surprises;
 
 /// What holds under both failure policies is tried under both.
 const POLICIES: [&str; 2] = ["open", "close"];
