@@ -12,7 +12,7 @@ use std::path::Path;
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// Short name in tables and files.
-    pub letter: &'static str,
+    pub name: &'static str,
     /// What it is.
     pub title: &'static str,
     /// Its part of the configuration.
@@ -22,19 +22,19 @@ pub struct Condition {
 }
 
 /// The bare location, to which everything is compared.
-pub const BARE: &str = "a";
+pub const BARE: &str = "bare";
 /// `auth_request`.
-pub const AUTH: &str = "c";
+pub const AUTH: &str = "auth_request";
 /// Lua and Redis.
-pub const LUA: &str = "d";
+pub const LUA: &str = "lua-redis";
 /// The module with one server under `single_round`.
-pub const ONE: &str = "e";
+pub const ONE: &str = "one-server";
 /// The module with three servers under `single_round`.
-pub const THREE: &str = "f";
+pub const THREE: &str = "three-servers";
 /// The module with one server under `standard`.
-pub const ONE_STANDARD: &str = "e-standard";
+pub const ONE_STANDARD: &str = "one-server-standard";
 /// The module with three servers under `standard`.
-pub const THREE_STANDARD: &str = "f-standard";
+pub const THREE_STANDARD: &str = "three-servers-standard";
 
 /// The policy of most conditions, longer than any answer takes: no run waits for a deadline.
 pub const SINGLE_ROUND: &str = "single_round unit=1900ms";
@@ -43,28 +43,34 @@ const STANDARD: &str = "standard unit=500ms";
 /// All conditions, the bare one first.
 pub fn all(servers: &Servers, peers: &Peers) -> Result<Vec<Condition>, Error> {
     let (aes, cookie) = (&servers.aes, &servers.cookie);
-    let module = |letter, title, zone, key, policy| -> Result<Condition, Error> {
+    let module = |name, title, zone, key, policy| -> Result<Condition, Error> {
         let parts = module(zone, key, policy)?;
-        Ok(Condition { letter, title, waiting: Some(parts.clone()), parts })
+        Ok(Condition { name, title, waiting: Some(parts.clone()), parts })
     };
     Ok(vec![
         bare(),
         limit_req(),
         Condition {
-            letter: AUTH,
+            name: AUTH,
             title: "`auth_request` to a local upstream that says yes",
             parts: auth_request(peers.yes),
             waiting: Some(auth_request(peers.silent)),
         },
         Condition {
-            letter: LUA,
+            name: LUA,
             title: "Lua and a Redis counter over a keepalive pool",
             parts: lua(peers.redis)?,
             waiting: Some(lua(peers.silent)?),
         },
         module(ONE, "the module, one server", &servers.one, aes, SINGLE_ROUND)?,
         module(THREE, "the module, three servers", &servers.three, aes, SINGLE_ROUND)?,
-        module("g", "the module, one server, cookie key", &servers.one, cookie, SINGLE_ROUND)?,
+        module(
+            "one-server-cookie",
+            "the module, one server, cookie key",
+            &servers.one,
+            cookie,
+            SINGLE_ROUND,
+        )?,
         module(ONE_STANDARD, "the module, one server, `standard`", &servers.one, aes, STANDARD)?,
         module(THREE_STANDARD, "the module, three servers, `standard`", &servers.three, aes, STANDARD)?,
     ])
@@ -72,7 +78,7 @@ pub fn all(servers: &Servers, peers: &Peers) -> Result<Vec<Condition>, Error> {
 
 /// Nobody is asked.
 pub fn bare() -> Condition {
-    Condition { letter: BARE, title: "bare", parts: Parts::default(), waiting: None }
+    Condition { name: BARE, title: "bare", parts: Parts::default(), waiting: None }
 }
 
 fn limit_req() -> Condition {
@@ -81,7 +87,7 @@ fn limit_req() -> Condition {
         location: "limit_req zone=bench burst=1000000 nodelay;".into(),
         ..Parts::default()
     };
-    Condition { letter: "b", title: "`limit_req`", parts, waiting: None }
+    Condition { name: "limit_req", title: "`limit_req`", parts, waiting: None }
 }
 
 fn auth_request(port: u16) -> Parts {

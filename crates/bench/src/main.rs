@@ -59,7 +59,7 @@ struct Nginx {
     /// Seconds of each timed run
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Conditions by their letters, separated by commas; all of them where none is named
+    /// Conditions by their names, separated by commas; all of them where none is named
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Leaves out what only a quiet machine can tell: rates, processor time, latency, memory
@@ -104,7 +104,7 @@ struct Check {
 
 #[derive(clap::Args, Debug)]
 struct Profile {
-    /// The condition's letter
+    /// The condition's name
     #[arg(long, default_value = conditions::ONE)]
     condition: String,
     /// Requests

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(1500);
 pub fn per_1000(servers: &Servers, condition: &Condition) -> Result<Option<f64>, Error> {
     let (parts, asks_servers) = match &condition.waiting {
         Some(parts) => (parts, parts.http.contains("ratelimitly_")),
-        None if condition.letter == BARE => (&condition.parts, false),
+        None if condition.name == BARE => (&condition.parts, false),
         None => return Ok(None),
     };
     let nginx = Nginx::start(parts, Mode::Worker)?;
@@ -30,7 +30,7 @@ pub fn per_1000(servers: &Servers, condition: &Condition) -> Result<Option<f64>,
     }
     servers.answerers.silence();
     let before = settled(nginx.worker)?;
-    let most = wait(&nginx, if condition.letter == BARE { &REQUEST[..20] } else { REQUEST });
+    let most = wait(&nginx, if condition.name == BARE { &REQUEST[..20] } else { REQUEST });
     servers.answerers.delay(Duration::ZERO);
     Ok(Some((most? - before) as f64 / 1024.0 / WAITING as f64 * 1000.0))
 }

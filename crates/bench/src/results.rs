@@ -53,7 +53,7 @@ impl Samples {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// Its short name.
-    pub letter: String,
+    pub name: String,
     /// What it is.
     pub title: String,
     /// Everything measured, by name.
@@ -92,8 +92,8 @@ pub struct Results {
 
 impl Results {
     /// The row of a condition.
-    pub fn row(&self, letter: &str) -> Option<&Row> {
-        self.rows.iter().find(|row| row.letter == letter)
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
     }
 
     /// What was counted, without what was timed.
@@ -127,7 +127,7 @@ pub fn measure(arguments: &crate::Nginx) -> Result<(), Error> {
     let (servers, peers) = (Servers::start()?, Peers::start()?);
     let mut conditions = conditions::all(&servers, &peers)?;
     if !arguments.only.is_empty() {
-        conditions.retain(|condition| arguments.only.iter().any(|letter| letter == condition.letter));
+        conditions.retain(|condition| arguments.only.iter().any(|name| name == condition.name));
     }
     let mut results = match arguments.times_only {
         true => Results::read(&arguments.json)?.counts(),
@@ -159,14 +159,14 @@ pub fn measure(arguments: &crate::Nginx) -> Result<(), Error> {
 pub fn profile(arguments: &crate::Profile) -> Result<(), Error> {
     let (servers, peers) = (Servers::start()?, Peers::start()?);
     let conditions = conditions::all(&servers, &peers)?;
-    let condition = conditions.iter().find(|condition| condition.letter == arguments.condition);
+    let condition = conditions.iter().find(|condition| condition.name == arguments.condition);
     let condition = condition.ok_or_else(|| format!("no condition \"{}\"", arguments.condition))?;
     counts::profile(&condition.parts, arguments.requests, &arguments.out)
 }
 
 fn empty(conditions: &[Condition]) -> Results {
     let row = |condition: &Condition| Row {
-        letter: condition.letter.into(),
+        name: condition.name.into(),
         title: condition.title.into(),
         metrics: BTreeMap::new(),
     };
@@ -186,13 +186,13 @@ fn each<'a>(
     conditions: &'a [Condition],
 ) -> impl Iterator<Item = (&'a mut Row, &'a Condition)> {
     results.rows.iter_mut().filter_map(|row| {
-        let condition = conditions.iter().find(|condition| condition.letter == row.letter)?;
+        let condition = conditions.iter().find(|condition| condition.name == row.name)?;
         Some((row, condition))
     })
 }
 
 fn count(row: &mut Row, conditions: &[Condition]) -> Result<(), Error> {
-    let Some(condition) = conditions.iter().find(|condition| condition.letter == row.letter) else {
+    let Some(condition) = conditions.iter().find(|condition| condition.name == row.name) else {
         return Ok(());
     };
     let parts = &condition.parts;
@@ -213,7 +213,7 @@ fn time(
     results.send_three_us.0.push(timing::send_cost(servers, 3)?);
     let peaks = timing::peaks(conditions.iter().map(|condition| &condition.parts), duration)?;
     for (condition, peak) in conditions.iter().zip(peaks) {
-        if let Some(row) = results.rows.iter_mut().find(|row| row.letter == condition.letter) {
+        if let Some(row) = results.rows.iter_mut().find(|row| row.name == condition.name) {
             time_one(row, servers, condition, peak, duration)?;
         }
     }
@@ -234,7 +234,7 @@ fn time_one(
     row.add("p50 at half", latency.p50);
     row.add("p99 at half", latency.p99);
     row.add("p99.9 at half", latency.p999);
-    if condition.letter == ONE {
+    if condition.name == ONE {
         let same = timing::latency(&conditions::bare().parts, peak.rate / 2.0, duration)?;
         row.add("bare p50 at that rate", same.p50);
         row.add("round trip at that rate", timing::round_trip(servers, Some(peak.rate / 2.0), duration)?);
@@ -255,11 +255,11 @@ fn loads(
     for rate in RATES {
         for (row, condition) in each(results, conditions) {
             let within = f64::from(rate) <= ROOM * row.median("requests a second");
-            if COMPARED.contains(&condition.letter) && within {
+            if COMPARED.contains(&condition.name) && within {
                 let latency = timing::latency(&condition.parts, f64::from(rate), duration)?;
                 row.add(format!("p50 at {rate}"), latency.p50);
                 row.add(format!("p99 at {rate}"), latency.p99);
-                if condition.letter == ONE {
+                if condition.name == ONE {
                     let alone = timing::round_trip(servers, Some(f64::from(rate)), duration)?;
                     row.add(format!("round trip at {rate}"), alone);
                 }

@@ -37,11 +37,10 @@ pub fn all(results: &Results) -> String {
 
 fn conditions(out: &mut String, results: &Results, columns: &[Column]) {
     let heads: Vec<&str> = columns.iter().map(|(_, head, _)| *head).collect();
-    let _ = writeln!(out, "| | condition | {} |\n|---|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
+    let _ = writeln!(out, "| condition | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
     for row in &results.rows {
         let cells = columns.iter().map(|(metric, _, digits)| cell(row.metrics.get(*metric), *digits));
-        let _ =
-            writeln!(out, "| {} | {} | {} |", row.letter, row.title, cells.collect::<Vec<_>>().join(" | "));
+        let _ = writeln!(out, "| `{}` | {} |", row.name, cells.collect::<Vec<_>>().join(" | "));
     }
     out.push('\n');
 }
@@ -69,8 +68,8 @@ fn number(value: f64, digits: usize) -> String {
 }
 
 fn loads(out: &mut String, results: &Results) {
-    let rows: Vec<&Row> = COMPARED.iter().filter_map(|letter| results.row(letter)).collect();
-    let heads: Vec<String> = rows.iter().map(|row| format!("{} p50 / p99 ms", row.letter)).collect();
+    let rows: Vec<&Row> = COMPARED.iter().filter_map(|name| results.row(name)).collect();
+    let heads: Vec<String> = rows.iter().map(|row| format!("`{}` p50 / p99 ms", row.name)).collect();
     let _ = writeln!(
         out,
         "| requests/s | {} | bare round trip ms |\n|---|{}---|",
@@ -115,22 +114,26 @@ fn times(bare: &Row, row: &Row, other: &Row) -> Samples {
 }
 
 fn aims(out: &mut String, results: &Results) {
-    let rows = [BARE, AUTH, LUA, ONE, THREE, ONE_STANDARD, THREE_STANDARD].map(|letter| results.row(letter));
+    let rows = [BARE, AUTH, LUA, ONE, THREE, ONE_STANDARD, THREE_STANDARD].map(|name| results.row(name));
     let [Some(a), Some(c), Some(d), Some(e), Some(f), Some(es), Some(fs)] = rows else { return };
     let one = |value: f64| Samples(vec![value]);
     let added = |row: &Row, metric: &str| row.median(metric) - a.median(metric);
     let at_half = e.median("p50 at half") - e.median("bare p50 at that rate");
     let at_2000 = added(e, "p50 at 2000") - e.median("round trip at 2000");
     let lines = [
-        ("added worker CPU of e / of c", times(a, e, c), 0.5),
-        ("added worker CPU of e / of d", times(a, e, d), 0.7),
-        ("user instructions added by e", one(added(e, "instructions")), 9000.0),
-        ("system calls added by e, 1 in flight", one(added(e, "system calls, 1 in flight")), 3.0),
-        ("system calls added by e, 1,000 in flight", one(added(e, "system calls, 1000 in flight")), 0.5),
-        ("p50 added by e at 2,000 a second, ms, less a bare round trip", one(at_2000), 0.05),
+        ("worker CPU added by `one-server` / by `auth_request`", times(a, e, c), 0.5),
+        ("worker CPU added by `one-server` / by `lua-redis`", times(a, e, d), 0.7),
+        ("user instructions added by `one-server`", one(added(e, "instructions")), 9000.0),
+        ("system calls added by `one-server`, 1 in flight", one(added(e, "system calls, 1 in flight")), 3.0),
+        (
+            "system calls added by `one-server`, 1,000 in flight",
+            one(added(e, "system calls, 1000 in flight")),
+            0.5,
+        ),
+        ("p50 added by `one-server` at 2,000 req/s, ms, less a bare round trip", one(at_2000), 0.05),
         ("the same at half of its peak", one(at_half - e.median("round trip at that rate")), 0.05),
-        ("added CPU of f / of e, `single_round`", times(a, f, e), 1.5),
-        ("added CPU of f / of e, `standard`", times(a, fs, es), 2.0),
+        ("worker CPU added by `three-servers` / by `one-server`", times(a, f, e), 1.5),
+        ("worker CPU added by `three-servers-standard` / by `one-server-standard`", times(a, fs, es), 2.0),
     ];
     let _ = writeln!(out, "| aim | measured | at most | |\n|---|---|---|---|");
     for (what, measured, most) in lines.into_iter().filter(|(_, measured, _)| !measured.median().is_nan()) {
