@@ -10,16 +10,15 @@
 use crate::conf::Fail;
 use crate::driver::Driver;
 use crate::nginx::border;
-use crate::nginx::module::ModuleIndex;
 use crate::nginx::phases::{NoteIndex, VariableIndex};
-use crate::nginx::request::Request;
+use crate::nginx::request::{Kept, Request};
 use crate::nginx::timer::{Leaving, RawTimer};
-use ngx::ffi::{self, ngx_event_t, ngx_http_request_t};
+use ngx::ffi::{ngx_event_t, ngx_http_request_t};
+use ngx::http::HTTPStatus;
 use ratelimitly_core::client::AdmissionKey;
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_core::time::Millis;
 use std::cell::{Cell, RefCell};
-use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::rc::{Rc, Weak};
 
@@ -57,11 +56,11 @@ impl Decision {
     }
 
     /// The HTTP status that refuses the request; `None` where it proceeds.
-    pub fn refusal(self) -> Option<u32> {
+    pub fn refusal(self) -> Option<HTTPStatus> {
         match self {
             Decision::Allow | Decision::FailOpen => None,
-            Decision::Deny | Decision::FailClose => Some(ffi::NGX_HTTP_TOO_MANY_REQUESTS),
-            Decision::Internal => Some(ffi::NGX_HTTP_INTERNAL_SERVER_ERROR),
+            Decision::Deny | Decision::FailClose => Some(HTTPStatus::TOO_MANY_REQUESTS),
+            Decision::Internal => Some(HTTPStatus::INTERNAL_SERVER_ERROR),
         }
     }
 }
@@ -81,7 +80,7 @@ pub fn refused_before(request: &Request, passage: NoteIndex) -> bool {
         REFUSED_BEFORE => true,
         _ => {
             // `error_page` with `=` has set another status or 0: its target is content of its own, and is asked about.
-            let refused = request.error_status() >= ffi::NGX_HTTP_SPECIAL_RESPONSE as usize;
+            let refused = request.error_status() >= HTTPStatus::SPECIAL_RESPONSE.0;
             request.set_note(passage, if refused { REFUSED_BEFORE } else { ENTERED });
             refused
         }
@@ -108,30 +107,41 @@ enum State {
     },
 }
 
+/// Where the request's latency is reported to.
+#[derive(Clone, Copy)]
+enum Report {
+    /// The request has not come to a rule or a report yet.
+    Unsettled,
+    /// No report was in effect where it came first, or its values were refused, or it ends without a decision.
+    Nowhere,
+    /// This tracker.
+    To(TrackerId, TrackerSettings),
+}
+
 /// One client request's context.
 pub struct Context {
     request: NonNull<ngx_http_request_t>,
     state: RefCell<State>,
-    /// The tracker to report to, settled once: where the request first reached the module.
-    report: Cell<Option<Option<(TrackerId, TrackerSettings)>>>,
+    /// Settled once: where the request first comes to a rule or a report.
+    report: Cell<Report>,
     /// Guards and resources asked for, for the log line.
     asked: Cell<(u16, u16)>,
     /// Armed while waiting, to the admission's next deadline; the worker does not leave before.
     timer: RawTimer,
 }
 
+// SAFETY: no other type of this shared object implements it. Only a `Waiter` refers to a context beyond a call, and
+// `cancel` makes the driver drop it before anything there can fail.
+unsafe impl Kept for Context {
+    fn release(&self) {
+        self.cancel();
+    }
+}
+
 impl Context {
-    /// The request's context, if it has one. Puts it back where internal routing has cleared it.
+    /// The request's context, if it has one. Internal routing keeps it.
     pub fn of(request: &Request) -> Option<&Context> {
-        let index = ModuleIndex::own();
-        let place = request.module_ctx(index).or_else(|| {
-            let place = request.pool_cleanup_data(Some(release))?;
-            request.set_module_ctx(index, place);
-            Some(place)
-        })?;
-        // SAFETY: this module alone sets its entry, and only to a Context in the request's pool, which lives as long
-        // as the request that `request` borrows.
-        Some(unsafe { place.cast::<Context>().as_ref() })
+        request.kept()
     }
 
     /// The request's context, made if need be. `None`: nginx has no memory.
@@ -139,21 +149,16 @@ impl Context {
         if let Some(context) = Context::of(request) {
             return Some(context);
         }
-        let context = Context {
+        let context = request.keep(Context {
             request: NonNull::new(request.as_ptr())?,
             state: RefCell::new(State::Idle),
-            report: Cell::new(None),
+            report: Cell::new(Report::Unsettled),
             asked: Cell::new((0, 0)),
             timer: RawTimer::new(on_deadline, Leaving::Waits),
-        };
-        let place = request.place_with_cleanup(context, Some(release))?;
-        request.set_module_ctx(ModuleIndex::own(), place.cast());
-        // SAFETY: the value was just moved to its final place in the pool, which `release` empties with the pool, so it
-        // neither moves nor goes before its timer does.
-        unsafe {
-            place.as_ref().timer.bind(place.as_ptr().cast());
-            Some(place.as_ref())
-        }
+        })?;
+        // SAFETY: the context is in its final place in the pool, and neither moves nor goes before its timer does.
+        unsafe { context.timer.bind(std::ptr::from_ref(context).cast_mut().cast()) };
+        Some(context)
     }
 
     /// Whether an admission is in flight.
@@ -203,16 +208,21 @@ impl Context {
 
     /// Settles the tracker to report to, the first time only; `tracker` is not called after that.
     pub fn settle_report(&self, tracker: impl FnOnce() -> Option<(TrackerId, TrackerSettings)>) {
-        if self.report.get().is_none() {
+        if let Report::Unsettled = self.report.get() {
             // Settled first: rendering runs other modules' code, which must not come back to it.
-            self.report.set(Some(None));
-            self.report.set(Some(tracker()));
+            self.report.set(Report::Nowhere);
+            if let Some((tracker, settings)) = tracker() {
+                self.report.set(Report::To(tracker, settings));
+            }
         }
     }
 
     /// The tracker to report to.
     pub fn report(&self) -> Option<(TrackerId, TrackerSettings)> {
-        self.report.get().flatten()
+        match self.report.get() {
+            Report::To(tracker, settings) => Some((tracker, settings)),
+            Report::Unsettled | Report::Nowhere => None,
+        }
     }
 
     /// Arms the timer to the admission's next deadline.
@@ -224,7 +234,7 @@ impl Context {
     pub fn abandon(&self) {
         if self.is_waiting() {
             self.cancel();
-            self.report.set(Some(None));
+            self.report.set(Report::Nowhere);
         }
     }
 
@@ -278,15 +288,6 @@ impl Waiter {
         // into it is used from here on.
         unsafe { Request::resume(request.as_ptr()) };
     }
-}
-
-/// The request's pool goes, and the context with it.
-unsafe extern "C" fn release(data: *mut c_void) {
-    let context: *mut Context = data.cast();
-    // SAFETY: nginx calls each cleanup of a pool once, before its memory goes; `data` is the Context placed there.
-    border::guarded("a request's cleanup", (), || unsafe { &*context }.cancel());
-    // SAFETY: as above, and nothing refers to the context any more: the driver forgot it when it was cancelled.
-    border::guarded("a request's cleanup", (), || unsafe { std::ptr::drop_in_place(context) });
 }
 
 /// An admission's deadline has come.

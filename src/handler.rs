@@ -11,25 +11,29 @@ use crate::nginx::clock;
 use crate::nginx::request::{Request, WatchError};
 use crate::render::{self, Buffers, Owner, RenderError};
 use crate::worker::Unavailable;
-use ngx::ffi::{self, ngx_http_request_t, ngx_int_t};
+use ngx::core::Status;
+use ngx::ffi::{ngx_http_request_t, ngx_int_t};
+use ngx::http::HTTPStatus;
 use ratelimitly_core::client::StartError;
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_core::wire::Observation;
 use std::fmt::Display;
 use std::rc::Rc;
 
-const OK: ngx_int_t = ffi::NGX_OK as ngx_int_t;
-const AGAIN: ngx_int_t = ffi::NGX_AGAIN as ngx_int_t;
-const DECLINED: ngx_int_t = ffi::NGX_DECLINED as ngx_int_t;
-const INTERNAL: ngx_int_t = ffi::NGX_HTTP_INTERNAL_SERVER_ERROR as ngx_int_t;
+const INTERNAL: HTTPStatus = HTTPStatus::INTERNAL_SERVER_ERROR;
 
 /// The last handler of the pre-content phase.
 pub unsafe extern "C" fn precontent(r: *mut ngx_http_request_t) -> ngx_int_t {
     // SAFETY: nginx runs phases on a live request and does not free it before this returns.
     let request = unsafe { Request::from_ptr(r) };
-    border::catch("the pre-content handler", || admit(request)).unwrap_or_else(|| {
-        border::guarded("the end after a panic", INTERNAL, || refuse_internally(request, &"a panic"))
-    })
+    let main = MainConf::of_request(request);
+    let status = border::catch("the pre-content handler", || admit(request, main));
+    let after_a_panic = || {
+        border::guarded("the end after a panic", INTERNAL.into(), || {
+            refuse_internally(request, main, &"a panic")
+        })
+    };
+    status.unwrap_or_else(after_a_panic).0
 }
 
 /// The log phase.
@@ -37,41 +41,40 @@ pub unsafe extern "C" fn log(r: *mut ngx_http_request_t) -> ngx_int_t {
     // SAFETY: nginx logs a request before it frees it.
     let request = unsafe { Request::from_ptr(r) };
     border::guarded("the log handler", (), || report(request));
-    OK
+    Status::NGX_OK.0
 }
 
-fn admit(request: &Request) -> ngx_int_t {
+fn admit(request: &Request, main: &MainConf) -> Status {
     if !request.is_main() {
-        return DECLINED;
+        return Status::NGX_DECLINED;
     }
     if request.is_post_action() {
         // The response is over, or the client has gone: nothing is left to be admitted.
         if let Some(context) = Context::of(request) {
             context.abandon();
         }
-        return DECLINED;
+        return Status::NGX_DECLINED;
     }
-    let main = MainConf::of_request(request);
     if context::refused_before(request, main.passage.get()) {
-        return DECLINED;
+        return Status::NGX_DECLINED;
     }
     let location = LocationConf::of_request(request);
     if location.admission.is_none() && location.report.is_none() {
-        return DECLINED;
+        return Status::NGX_DECLINED;
     }
-    let Some(context) = Context::of_or_new(request) else { return INTERNAL };
+    let Some(context) = Context::of_or_new(request) else { return INTERNAL.into() };
     if let Some(decision) = context.decision() {
         return status(context, decision);
     }
     if context.is_waiting() {
-        return AGAIN;
+        return Status::NGX_AGAIN;
     }
-    context.settle_report(|| tracker(request, location));
+    context.settle_report(|| tracker(request, main, location));
     match location.admission {
-        Some(_) => start(request, context, location),
+        Some(_) => start(request, context, main, location),
         None => {
             main.worker.prepare_report(main);
-            DECLINED
+            Status::NGX_DECLINED
         }
     }
 }
@@ -80,37 +83,40 @@ fn admit(request: &Request) -> ngx_int_t {
 /// operator's `error_page` enters the handler again, and its page is part of the refusal.
 ///
 /// `NGX_OK` would also lead to content, but past the checks of modules that have moved behind this one.
-fn status(context: &Context, decision: Decision) -> ngx_int_t {
+fn status(context: &Context, decision: Decision) -> Status {
     match decision.refusal() {
-        Some(status) if context.first_return() => status as ngx_int_t,
-        Some(_) | None => DECLINED,
+        Some(status) if context.first_return() => status.into(),
+        Some(_) | None => Status::NGX_DECLINED,
     }
 }
 
-fn decide(request: &Request, context: &Context, decision: Decision) -> ngx_int_t {
-    context.decide(request, MainConf::of_request(request).verdict_index.get(), decision);
+fn decide(request: &Request, context: &Context, main: &MainConf, decision: Decision) -> Status {
+    context.decide(request, main.verdict_index.get(), decision);
     status(context, decision)
 }
 
-fn refuse_internally(request: &Request, cause: &dyn Display) -> ngx_int_t {
+fn refuse_internally(request: &Request, main: &MainConf, cause: &dyn Display) -> Status {
     if !request.is_main() {
         // The context in the pool that it shares is the client's request's.
-        return INTERNAL;
+        return INTERNAL.into();
     }
-    let main = MainConf::of_request(request);
     main.worker.note_internal_failure(request.log(), main.detail_level(), cause);
-    let Some(context) = Context::of_or_new(request) else { return INTERNAL };
+    let Some(context) = Context::of_or_new(request) else { return INTERNAL.into() };
     context.cancel();
-    decide(request, context, Decision::Internal)
+    decide(request, context, main, Decision::Internal)
 }
 
 /// The tracker in effect here, rendered; a value that cannot be rendered means that nothing is reported.
-fn tracker(request: &Request, location: &LocationConf) -> Option<(TrackerId, TrackerSettings)> {
+fn tracker(
+    request: &Request,
+    main: &MainConf,
+    location: &LocationConf,
+) -> Option<(TrackerId, TrackerSettings)> {
     let tracker = location.report.as_ref()?;
     match render::render_tracker(request, tracker) {
         Ok(tracker) => Some(tracker),
         Err(error) => {
-            MainConf::of_request(request).worker.note_refused_value(request.log(), error.owner(), &error);
+            main.worker.note_refused_value(request.log(), error.owner(), &error);
             None
         }
     }
@@ -127,8 +133,7 @@ enum NotStarted {
     Refused(#[from] Refused),
 }
 
-fn start(request: &Request, context: &Context, location: &LocationConf) -> ngx_int_t {
-    let main = MainConf::of_request(request);
+fn start(request: &Request, context: &Context, main: &MainConf, location: &LocationConf) -> Status {
     if main.faults.fires(Fault::HandlerPanic) {
         panic!("injected panic in the handler");
     }
@@ -136,16 +141,16 @@ fn start(request: &Request, context: &Context, location: &LocationConf) -> ngx_i
     let started = try_start(request, context, location, main, &mut buffers);
     main.worker.return_buffers(buffers);
     match started {
-        Ok(()) if main.faults.fires(Fault::Watch) => refuse_internally(request, &WatchError),
+        Ok(()) if main.faults.fires(Fault::Watch) => refuse_internally(request, main, &WatchError),
         Ok(()) => match request.suspend() {
-            Ok(()) => AGAIN,
-            Err(error) => refuse_internally(request, &error),
+            Ok(()) => Status::NGX_AGAIN,
+            Err(error) => refuse_internally(request, main, &error),
         },
-        Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request, &Refused::Broken),
-        Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request, &error),
+        Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request, main, &Refused::Broken),
+        Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request, main, &error),
         Err(cause) => {
             note_not_started(request, location, main, &cause);
-            decide(request, context, Decision::of_failure(main.fail))
+            decide(request, context, main, Decision::of_failure(main.fail))
         }
     }
 }
@@ -170,7 +175,7 @@ impl NotStarted {
                 "invalid-value"
             }
             NotStarted::Refused(Refused::Start(StartError::WindowAboveQuota { .. })) => "window-above-quota",
-            NotStarted::Refused(Refused::Start(_)) => "discovery",
+            NotStarted::Refused(Refused::Start(StartError::NoMembers)) => "discovery",
             NotStarted::Refused(Refused::Broken | Refused::Unavailable(_)) | NotStarted::Unavailable(_) => {
                 "worker-not-set-up"
             }
@@ -186,7 +191,10 @@ impl NotStarted {
                 Some(zone.map_or(Owner::Request, |zone| Owner::Zone(Rc::clone(&zone.name))))
             }
             NotStarted::Refused(Refused::Start(StartError::Encode(_))) => Some(Owner::Request),
-            NotStarted::Refused(_) | NotStarted::Unavailable(_) => None,
+            NotStarted::Refused(
+                Refused::Start(StartError::NoMembers) | Refused::Broken | Refused::Unavailable(_),
+            )
+            | NotStarted::Unavailable(_) => None,
         }
     }
 }

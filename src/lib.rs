@@ -22,10 +22,8 @@ use crate::nginx::conf::Conf;
 use crate::nginx::cycle::{self, Cycle};
 use crate::nginx::log::Log;
 use crate::nginx::phases::Phase;
+use ngx::core::Status;
 use ngx::ffi::{self, ngx_conf_t, ngx_cycle_t, ngx_http_module_t, ngx_int_t, ngx_module_t, ngx_uint_t};
-
-const OK: ngx_int_t = ffi::NGX_OK as ngx_int_t;
-const ERROR: ngx_int_t = ffi::NGX_ERROR as ngx_int_t;
 
 static CONTEXT: ngx_http_module_t = ngx_http_module_t {
     preconfiguration: Some(preconfiguration),
@@ -60,18 +58,19 @@ pub static mut ngx_http_ratelimitly_module: ngx_module_t = ngx_module_t {
 unsafe extern "C" fn preconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
     // SAFETY: nginx passes its live loader for the length of this call.
     let cf = unsafe { Conf::from_ptr(cf) };
-    border::guarded("the start of loading", ERROR, || {
+    border::guarded("the start of loading", Status::NGX_ERROR, || {
         status(
             cf.add_variable(variable::NAME, Some(variable::evaluate))
                 .and_then(|()| cf.add_note(variable::PASSAGE)),
         )
     })
+    .0
 }
 
 unsafe extern "C" fn postconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
     // SAFETY: nginx passes its live loader for the length of this call.
     let cf = unsafe { Conf::from_ptr(cf) };
-    border::guarded("the end of loading", ERROR, || status(finish_loading(cf)))
+    border::guarded("the end of loading", Status::NGX_ERROR, || status(finish_loading(cf))).0
 }
 
 fn finish_loading(cf: &Conf) -> Result<(), conf::Rejected> {
@@ -83,8 +82,8 @@ fn finish_loading(cf: &Conf) -> Result<(), conf::Rejected> {
     Ok(())
 }
 
-fn status<E>(result: Result<(), E>) -> ngx_int_t {
-    if result.is_ok() { OK } else { ERROR }
+fn status<E>(result: Result<(), E>) -> Status {
+    if result.is_ok() { Status::NGX_OK } else { Status::NGX_ERROR }
 }
 
 /// A new cycle is about to take over. Where the process stays the same the old cycle's driver goes once it is idle.
@@ -95,7 +94,7 @@ unsafe extern "C" fn init_module(_new: *mut ngx_cycle_t) -> ngx_int_t {
             Cycle::with_current(|old| MainConf::of_cycle(old).map(|old| old.worker.retire()));
         }
     });
-    OK
+    Status::NGX_OK.0
 }
 
 unsafe extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
@@ -105,7 +104,7 @@ unsafe extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
         logging::install();
         logging::refresh(Log::of_cycle(), MainConf::of_cycle(cycle).is_some_and(|main| main.debug));
     });
-    OK
+    Status::NGX_OK.0
 }
 
 unsafe extern "C" fn exit_process(cycle: *mut ngx_cycle_t) {

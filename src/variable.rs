@@ -4,7 +4,8 @@
 use crate::context::Context;
 use crate::nginx::border;
 use crate::nginx::request::Request;
-use ngx::ffi::{self, ngx_http_request_t, ngx_int_t, ngx_variable_value_t};
+use ngx::core::Status;
+use ngx::ffi::{ngx_http_request_t, ngx_int_t, ngx_variable_value_t};
 
 /// The variable's name.
 pub const NAME: &[u8] = b"ratelimitly_verdict";
@@ -31,7 +32,7 @@ pub unsafe extern "C" fn evaluate(
         }
         None => value.set_not_found(1),
     }
-    ffi::NGX_OK as ngx_int_t
+    Status::NGX_OK.0
 }
 
 fn verdict(request: &Request) -> Option<&'static [u8]> {

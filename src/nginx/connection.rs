@@ -6,6 +6,7 @@
 
 use crate::nginx::border;
 use crate::nginx::log::Log;
+use ngx::core::Status;
 use ngx::ffi::{self, ngx_connection_t, ngx_event_t};
 use std::cell::Cell;
 use std::io;
@@ -216,7 +217,7 @@ unsafe fn found(event: *mut ngx_event_t) -> (*mut ngx_connection_t, Rc<Shared>) 
 }
 
 fn accepted(status: ffi::ngx_int_t) -> Result<(), OpenError> {
-    if status == ffi::NGX_OK as ffi::ngx_int_t { Ok(()) } else { Err(OpenError::Refused) }
+    if status == Status::NGX_OK.0 { Ok(()) } else { Err(OpenError::Refused) }
 }
 
 fn why_no_slot(fd: &OwnedFd) -> OpenError {

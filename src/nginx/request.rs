@@ -3,13 +3,16 @@
 //! A `&Request` is made in the first lines of a callback and lasts no longer than that callback: nginx frees a request
 //! as soon as it is finalized.
 
+use crate::nginx::border;
 use crate::nginx::log::Log;
 use crate::nginx::module::ModuleIndex;
 use crate::nginx::phases::{NoteIndex, VariableIndex};
+use ngx::core::Status;
 use ngx::ffi::{
-    self, ngx_connection_t, ngx_http_core_main_conf_t, ngx_http_request_t, ngx_int_t, ngx_msec_t,
-    ngx_pool_cleanup_pt, ngx_pool_t, ngx_uint_t, ngx_variable_value_t,
+    self, ngx_connection_t, ngx_http_core_main_conf_t, ngx_http_request_t, ngx_msec_t, ngx_pool_t,
+    ngx_uint_t, ngx_variable_value_t,
 };
+use ngx::http::HTTPStatus;
 use ratelimitly_core::time::WallMillis;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -24,11 +27,24 @@ pub struct Request(UnsafeCell<ngx_http_request_t>);
 #[error("nginx could not watch the client's connection")]
 pub struct WatchError;
 
+/// What this module keeps for one request.
+///
+/// # Safety
+/// One type alone in this shared object may implement this: nginx's table of contexts tells no types apart. When `release`
+/// has returned or panicked, nothing may refer to the value any more.
+pub unsafe trait Kept: Sized {
+    /// The request's pool goes; the value is dropped next.
+    fn release(&self);
+}
+
+type Cleanup = unsafe extern "C" fn(*mut c_void);
+
 impl Request {
     /// The request behind `r`.
     ///
     /// # Safety
-    /// `r` must be a live request, and the result must not be used after it has been finalized or freed.
+    /// `r` must be a live request of a cycle that loads this module, and the result must not be used after it has been
+    /// finalized or freed.
     pub unsafe fn from_ptr<'a>(r: *mut ngx_http_request_t) -> &'a Request {
         // SAFETY: the caller's promise; the layout is the same (`repr(transparent)`).
         unsafe { &*r.cast::<Request>() }
@@ -39,15 +55,20 @@ impl Request {
         self.0.get()
     }
 
-    /// The pool that lives as long as the request.
-    pub fn pool(&self) -> *mut ngx_pool_t {
-        // SAFETY: a live request, by `from_ptr`.
-        unsafe { (*self.as_ptr()).pool }
+    /// Reads fields of the request.
+    fn read<T>(&self, fields: impl FnOnce(&ngx_http_request_t) -> T) -> T {
+        // SAFETY: a live request, by `from_ptr`. `fields`, from this file, calls nothing that could change it meanwhile.
+        fields(unsafe { &*self.as_ptr() })
     }
 
+    /// The pool that lives as long as the request.
+    fn pool(&self) -> *mut ngx_pool_t {
+        self.read(|r| r.pool)
+    }
+
+    /// The request's connection; for HTTP/2 and 3 the stream's own.
     fn connection(&self) -> *mut ngx_connection_t {
-        // SAFETY: a live request has its connection (for HTTP/2 and 3 the stream's own).
-        unsafe { (*self.as_ptr()).connection }
+        self.read(|r| r.connection)
     }
 
     /// The log of the request's connection, whose lines name the client and the request.
@@ -58,57 +79,57 @@ impl Request {
 
     /// Whether this is the client's own request and no subrequest.
     pub fn is_main(&self) -> bool {
-        // SAFETY: a live request, by `from_ptr`.
-        unsafe { (*self.as_ptr()).main == self.as_ptr() }
+        self.read(|r| r.main) == self.as_ptr()
     }
 
     /// The client's own request.
     pub fn main(&self) -> &Request {
         // SAFETY: a subrequest's main request outlives it.
-        unsafe { Request::from_ptr((*self.as_ptr()).main) }
+        unsafe { Request::from_ptr(self.read(|r| r.main)) }
     }
 
-    /// The module's pointer in the request's table, if internal routing has not cleared it.
-    pub fn module_ctx(&self, index: ModuleIndex) -> Option<NonNull<c_void>> {
-        // SAFETY: the table has an entry for each HTTP module of the request's cycle.
-        NonNull::new(unsafe { *(*self.as_ptr()).ctx.add(index.get()) })
+    /// The value that this module keeps for the request. Puts it back into nginx's table where internal routing has cleared
+    /// that: unlike the table, the pool's list of cleanups survives redirects, and unlike `r->cleanup` the log phase.
+    pub fn kept<T: Kept>(&self) -> Option<&T> {
+        // SAFETY: the table has an entry for each HTTP module of the request's cycle. This module sets its own here and in
+        // `keep` only, to the value that `keep` has put into the request's pool, which lives as long as the request.
+        unsafe {
+            let entry = (*self.as_ptr()).ctx.add(ModuleIndex::own().get());
+            if (*entry).is_null() {
+                *entry = self.cleanup_data(release::<T>)?.as_ptr();
+            }
+            Some(&*(*entry).cast::<T>())
+        }
     }
 
-    /// Sets the module's pointer in the request's table.
-    pub fn set_module_ctx(&self, index: ModuleIndex, ctx: NonNull<c_void>) {
-        // SAFETY: as in `module_ctx`.
-        unsafe { *(*self.as_ptr()).ctx.add(index.get()) = ctx.as_ptr() };
+    /// Moves a value into the request's pool, for `kept` to find until the pool goes. `None`: no memory.
+    pub fn keep<T: Kept>(&self, value: T) -> Option<&T> {
+        const { assert!(align_of::<T>() <= align_of::<usize>(), "nginx aligns to a word") };
+        // SAFETY: a live pool; nginx hands out `size_of::<T>()` bytes aligned to a word, which stay until the pool goes. The
+        // handler is set only after the value is whole. The entry of the table is this module's own, as in `kept`.
+        unsafe {
+            let cleanup = ffi::ngx_pool_cleanup_add(self.pool(), size_of::<T>()).as_mut()?;
+            let place = NonNull::new(cleanup.data.cast::<T>())?;
+            place.as_ptr().write(value);
+            cleanup.handler = Some(release::<T>);
+            *(*self.as_ptr()).ctx.add(ModuleIndex::own().get()) = place.as_ptr().cast();
+            Some(place.as_ref())
+        }
     }
 
-    /// The data of the pool's first cleanup with this handler. Unlike the table of contexts this list survives internal
-    /// redirects, and unlike `r->cleanup` the log phase.
-    pub fn pool_cleanup_data(&self, handler: ngx_pool_cleanup_pt) -> Option<NonNull<c_void>> {
-        let wanted = handler? as usize;
+    /// The data of the pool's first cleanup with this handler.
+    fn cleanup_data(&self, wanted: Cleanup) -> Option<NonNull<c_void>> {
         // SAFETY: the pool's list is live and ends in null; nothing changes it during the walk.
         unsafe {
             let mut entry = (*self.pool()).cleanup;
             while let Some(cleanup) = entry.as_ref() {
-                if cleanup.handler.is_some_and(|handler| handler as usize == wanted) {
+                if cleanup.handler.is_some_and(|handler| handler as usize == wanted as usize) {
                     return NonNull::new(cleanup.data);
                 }
                 entry = cleanup.next;
             }
         }
         None
-    }
-
-    /// Moves `value` into the request's pool; `handler` must drop it when the pool goes. `None`: no memory.
-    pub fn place_with_cleanup<T>(&self, value: T, handler: ngx_pool_cleanup_pt) -> Option<NonNull<T>> {
-        const { assert!(align_of::<T>() <= align_of::<usize>(), "nginx aligns to a word") };
-        // SAFETY: a live pool; nginx hands out `size_of::<T>()` bytes aligned to a word, which stay until the pool
-        // goes. The handler is set only after the value is whole.
-        unsafe {
-            let cleanup = ffi::ngx_pool_cleanup_add(self.pool(), size_of::<T>()).as_mut()?;
-            let place = NonNull::new(cleanup.data.cast::<T>())?;
-            place.as_ptr().write(value);
-            cleanup.handler = handler;
-            Some(place)
-        }
     }
 
     /// Clears the request's cached value of an indexed variable, so that the next reader computes it.
@@ -147,20 +168,17 @@ impl Request {
 
     /// The status of the error that nginx has made of the request, as `error_page` changed it; 0 before any.
     pub fn error_status(&self) -> ngx_uint_t {
-        // SAFETY: a live request, by `from_ptr`.
-        unsafe { (*self.as_ptr()).err_status }
+        self.read(|r| r.err_status)
     }
 
     /// Whether the request has ended, and now runs its `post_action`.
     pub fn is_post_action(&self) -> bool {
-        // SAFETY: a live request, by `from_ptr`.
-        unsafe { (*self.as_ptr()).post_action() != 0 }
+        self.read(|r| r.post_action() != 0)
     }
 
     /// When nginx began to read the request.
     pub fn started(&self) -> WallMillis {
-        // SAFETY: a live request, by `from_ptr`.
-        let (sec, msec) = unsafe { ((*self.as_ptr()).start_sec, (*self.as_ptr()).start_msec as ngx_msec_t) };
+        let (sec, msec) = self.read(|r| (r.start_sec, r.start_msec as ngx_msec_t));
         WallMillis((sec as u64).saturating_mul(1000).saturating_add(msec as u64))
     }
 
@@ -179,7 +197,7 @@ impl Request {
             if (*read).ready() != 0 {
                 // An abort that has been delivered already would raise no further event.
                 ffi::ngx_post_event(read, ptr::addr_of_mut!(ffi::ngx_posted_events));
-            } else if ffi::ngx_handle_read_event(read, 0) != ffi::NGX_OK as ngx_int_t {
+            } else if ffi::ngx_handle_read_event(read, 0) != Status::NGX_OK.0 {
                 return Err(WatchError);
             }
             let write = (*self.connection()).write;
@@ -203,8 +221,8 @@ impl Request {
         // connection goes with the stream, after its posted requests), so it is read before.
         unsafe {
             let connection = (*r).connection;
-            if ffi::ngx_handle_read_event((*connection).read, 0) != ffi::NGX_OK as ngx_int_t {
-                ffi::ngx_http_finalize_request(r, ffi::NGX_HTTP_INTERNAL_SERVER_ERROR as ngx_int_t);
+            if ffi::ngx_handle_read_event((*connection).read, 0) != Status::NGX_OK.0 {
+                finalize(r, HTTPStatus::INTERNAL_SERVER_ERROR);
             } else {
                 (*r).read_event_handler = Some(ffi::ngx_http_block_reading);
                 (*r).write_event_handler = Some(ffi::ngx_http_core_run_phases);
@@ -223,10 +241,28 @@ impl Request {
         // SAFETY: the caller's promise; the connection is read before, as in `resume`.
         unsafe {
             let connection = (*r).connection;
-            ffi::ngx_http_finalize_request(r, ffi::NGX_HTTP_CLIENT_CLOSED_REQUEST as ngx_int_t);
+            finalize(r, HTTPStatus::CLIENT_CLOSED_REQUEST);
             ffi::ngx_http_run_posted_requests(connection);
         }
     }
+}
+
+/// Ends a request, which may be gone afterwards.
+///
+/// # Safety
+/// `r` must be a live request.
+unsafe fn finalize(r: *mut ngx_http_request_t, status: HTTPStatus) {
+    // SAFETY: the caller's promise.
+    unsafe { ffi::ngx_http_finalize_request(r, Status::from(status).0) };
+}
+
+/// The request's pool goes, and what was kept with it.
+unsafe extern "C" fn release<T: Kept>(data: *mut c_void) {
+    let kept: *mut T = data.cast();
+    // SAFETY: nginx calls each cleanup of a pool once, before its memory goes; `data` is the value that `keep` placed.
+    border::guarded("a request's cleanup", (), || unsafe { &*kept }.release());
+    // SAFETY: as above, and nothing refers to the value any more, as `Kept` demands.
+    border::guarded("a request's cleanup", (), || unsafe { kept.drop_in_place() });
 }
 
 /// A cancelled HTTP/3 stream raises only a write event.
@@ -237,7 +273,7 @@ unsafe extern "C" fn on_write_while_suspended(r: *mut ngx_http_request_t) {
         let connection = (*r).connection;
         if (*connection).error() != 0 || (*(*connection).write).error() != 0 {
             (*connection).set_error(1);
-            ffi::ngx_http_finalize_request(r, ffi::NGX_HTTP_CLIENT_CLOSED_REQUEST as ngx_int_t);
+            finalize(r, HTTPStatus::CLIENT_CLOSED_REQUEST);
         }
     }
 }

@@ -31,7 +31,6 @@ pub struct Ask<'a> {
 
 /// Why an admission could not be started. Nothing was sent and nothing is in flight.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum StartError {
     /// A resource's window is longer than the key allows.
     #[error("rate window of {window_ms} ms is longer than the {max_ms} ms that the API key allows")]
