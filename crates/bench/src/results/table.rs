@@ -23,7 +23,11 @@ const LATENCIES: [Column; 3] =
 
 /// All tables.
 pub fn all(results: &Results) -> String {
-    let mut out = String::new();
+    let mut out = String::from("| condition | who is asked |\n|---|---|\n");
+    for row in &results.rows {
+        let _ = writeln!(out, "| `{}` | {} |", row.name, row.title);
+    }
+    out.push('\n');
     conditions(&mut out, results, &COUNTS);
     if results.timed_on.is_some() {
         conditions(&mut out, results, &COSTS);
