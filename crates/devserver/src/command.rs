@@ -290,6 +290,29 @@ pub enum DnsFault {
     Silent,
     /// Answers over UDP are empty and carry the TC bit; answers over TCP are complete.
     Truncate,
+    /// Queries for addresses of SRV targets go wrong, those for SRV records do not. May be set for several servers and
+    /// families.
+    Addresses {
+        /// Whose targets.
+        #[serde(default)]
+        servers: Servers,
+        /// Which family's records; both where nothing is given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        family: Option<Family>,
+        /// What happens instead of the answer.
+        answer: AddressAnswer,
+    },
+    /// Queries with EDNS are answered as by a server from before EDNS; queries without it are answered.
+    NoEdns {
+        /// How they are answered.
+        #[serde(default)]
+        code: NoEdnsCode,
+        /// The answer is a header alone, without the question.
+        #[serde(default)]
+        bare: bool,
+    },
+    /// Nothing listens on TCP.
+    RefuseTcp,
     /// A server's target has additional addresses. May be set for several servers.
     ExtraAddresses {
         /// Whose target.
@@ -297,6 +320,39 @@ pub enum DnsFault {
         /// The addresses.
         addresses: Vec<IpAddr>,
     },
+}
+
+/// The records of one address family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// IPv4.
+    A,
+    /// IPv6.
+    Aaaa,
+}
+
+/// What happens to a query for addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AddressAnswer {
+    /// It is answered by SERVFAIL.
+    ServFail,
+    /// It is dropped.
+    Silent,
+    /// Over UDP the answer is empty and carries the TC bit.
+    Truncate,
+}
+
+/// How a server from before EDNS answers a query with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoEdnsCode {
+    /// It could not read the query.
+    #[default]
+    FormErr,
+    /// It does not know how to do this.
+    NotImp,
 }
 
 /// A DNS fault's name, for clearing it.
@@ -312,6 +368,9 @@ pub enum DnsFaultKind {
     Delay,
     Silent,
     Truncate,
+    Addresses,
+    NoEdns,
+    RefuseTcp,
     ExtraAddresses,
 }
 

@@ -26,7 +26,8 @@ mod server;
 mod sighting;
 
 pub use command::{
-    Command, CommandError, DnsFault, DnsFaultKind, Fault, FaultKind, Lost, Member, Order, Reply, Servers,
+    AddressAnswer, Command, CommandError, DnsFault, DnsFaultKind, Family, Fault, FaultKind, Lost, Member,
+    NoEdnsCode, Order, Reply, Servers,
 };
 pub use config::Config;
 pub use devserver::{DevServer, ServerInfo};

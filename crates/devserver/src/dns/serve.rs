@@ -22,7 +22,8 @@ const PORT_ATTEMPTS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Sockets {
     udp: Arc<UdpSocket>,
-    tcp: TcpListener,
+    /// `None` while the fault `refuse_tcp` is on.
+    tcp: Option<TcpListener>,
 }
 
 impl Sockets {
@@ -42,7 +43,7 @@ impl Sockets {
     async fn try_bind(address: SocketAddr) -> io::Result<Sockets> {
         let tcp = TcpListener::bind(address).await?;
         let udp = UdpSocket::bind(tcp.local_addr()?).await?;
-        Ok(Sockets { udp: Arc::new(udp), tcp })
+        Ok(Sockets { udp: Arc::new(udp), tcp: Some(tcp) })
     }
 
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -51,26 +52,50 @@ impl Sockets {
 }
 
 /// Serves the zone until the task is aborted.
-pub(crate) async fn serve(sockets: Sockets, zone: Arc<Mutex<Zone>>) {
+pub(crate) async fn serve(mut sockets: Sockets, zone: Arc<Mutex<Zone>>) {
     let mut tasks = JoinSet::new();
     let mut buffer = vec![0; 4096];
     loop {
         tokio::select! {
             received = sockets.udp.recv_from(&mut buffer) => match received {
                 Ok((length, source)) => {
+                    // TCP follows an answer over UDP, so this is early enough.
+                    let listens = lock(&zone).listens_on_tcp();
+                    sockets.follow(listens).await;
                     if let Some(plan) = plan(&buffer[..length], Transport::Udp, &zone) {
                         tasks.spawn(answer_udp(Arc::clone(&sockets.udp), plan, source));
                     }
                 }
                 Err(error) => tracing::debug!(%error, "DNS receive failed"),
             },
-            accepted = sockets.tcp.accept() => match accepted {
+            accepted = accept(sockets.tcp.as_ref()) => match accepted {
                 Ok((stream, _)) => drop(tasks.spawn(converse(stream, Arc::clone(&zone)))),
                 Err(error) => tracing::debug!(%error, "DNS accept failed"),
             },
             // Ended tasks are thrown away as they end.
             Some(_) = tasks.join_next() => {}
         }
+    }
+}
+
+impl Sockets {
+    /// Listens on TCP, or stops listening there.
+    async fn follow(&mut self, listens: bool) {
+        if !listens {
+            self.tcp = None;
+        } else if self.tcp.is_none()
+            && let Ok(address) = self.udp.local_addr()
+        {
+            self.tcp = TcpListener::bind(address).await.ok();
+        }
+    }
+}
+
+/// The next connection; never one where nothing listens.
+async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The zone's records and faults, and the answer to a query. Pure: called by `serve.rs` with decoded messages and by
 //! commands that change members, TTL and faults.
 
-use crate::command::{DnsCounts, DnsFault, DnsFaultKind, Servers};
+use crate::command::{AddressAnswer, DnsCounts, DnsFault, DnsFaultKind, Family, NoEdnsCode, Servers};
 use hickory_proto::op::{Edns, Message, OpCode, Query, ResponseCode};
 use hickory_proto::rr::rdata::{A, AAAA, SOA, SRV};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
@@ -79,6 +79,10 @@ impl Zone {
             (DnsFault::ExtraAddresses { server: a, .. }, DnsFault::ExtraAddresses { server: b, .. }) => {
                 a == b
             }
+            (
+                DnsFault::Addresses { servers: a, family: of_a, .. },
+                DnsFault::Addresses { servers: b, family: of_b, .. },
+            ) => a == b && of_a == of_b,
             _ => true,
         };
         self.faults.retain(|other| other.kind() != fault.kind() || !same_server(other));
@@ -98,19 +102,66 @@ impl Zone {
         self.counts
     }
 
+    /// Whether TCP is to be listened on.
+    pub fn listens_on_tcp(&self) -> bool {
+        !self.has(DnsFaultKind::RefuseTcp)
+    }
+
     /// Counts a query and says what to answer; `None`: nothing.
     pub fn plan(&mut self, request: &Message, transport: Transport) -> Option<Plan> {
         self.count(request.queries.first(), transport);
-        if self.has(DnsFaultKind::Silent) {
+        let of_addresses = request.queries.first().and_then(|query| self.address_fault(query));
+        if self.has(DnsFaultKind::Silent) || of_addresses == Some(AddressAnswer::Silent) {
             return None;
         }
-        let mut message = self.answer(request);
-        if transport == Transport::Udp && (self.has(DnsFaultKind::Truncate) || !fits_udp(request, &message)) {
+        let mut message = self.no_edns(request).unwrap_or_else(|| self.answer(request));
+        if of_addresses == Some(AddressAnswer::ServFail) {
+            message.answers.clear();
+            message.metadata.response_code = ResponseCode::ServFail;
+        }
+        let truncated = self.has(DnsFaultKind::Truncate) || of_addresses == Some(AddressAnswer::Truncate);
+        if transport == Transport::Udp && (truncated || !fits_udp(request, &message)) {
             message = message.truncate();
         }
         let delay = |fault: &DnsFault| if let DnsFault::Delay { ms } = *fault { Some(ms) } else { None };
         let delay = self.faults.iter().find_map(delay).unwrap_or(0);
         Some(Plan { message, delay: Duration::from_millis(delay) })
+    }
+
+    /// What the faults of addresses do to this query.
+    fn address_fault(&self, query: &Query) -> Option<AddressAnswer> {
+        let asked = match query.query_type {
+            RecordType::A => Family::A,
+            RecordType::AAAA => Family::Aaaa,
+            _ => return None,
+        };
+        let (id, _) = self.members.iter().find(|(id, _)| self.target(*id) == query.name)?;
+        self.faults.iter().find_map(|fault| match fault {
+            DnsFault::Addresses { servers, family, answer }
+                if servers.contains(*id) && family.is_none_or(|family| family == asked) =>
+            {
+                Some(*answer)
+            }
+            _ => None,
+        })
+    }
+
+    /// The answer of a server that does not know EDNS to a query that has it.
+    fn no_edns(&self, request: &Message) -> Option<Message> {
+        request.edns.as_ref()?;
+        let (code, bare) = self.faults.iter().find_map(|fault| match fault {
+            DnsFault::NoEdns { code, bare } => Some((*code, *bare)),
+            _ => None,
+        })?;
+        let mut message = Message::response(request.metadata.id, request.metadata.op_code);
+        if !bare {
+            message.add_queries(request.queries.iter().cloned());
+        }
+        message.metadata.response_code = match code {
+            NoEdnsCode::FormErr => ResponseCode::FormErr,
+            NoEdnsCode::NotImp => ResponseCode::NotImp,
+        };
+        Some(message)
     }
 
     fn count(&mut self, query: Option<&Query>, transport: Transport) {
@@ -196,11 +247,12 @@ impl Zone {
         if self.has(DnsFaultKind::NoSrv) {
             return Vec::new();
         }
-        let record = |&(id, address): &(u64, SocketAddr)| {
-            let data = RData::SRV(SRV::new(0, 0, address.port(), self.target(id)));
+        // Each has a priority of its own: a client must not care.
+        let record = |(priority, &(id, address)): (u16, &(u64, SocketAddr))| {
+            let data = RData::SRV(SRV::new(priority, 0, address.port(), self.target(id)));
             Record::from_rdata(query.name.clone(), self.ttl, data)
         };
-        self.members.iter().map(record).collect()
+        (0..=u16::MAX).zip(&self.members).map(record).collect()
     }
 
     fn address_records(&self, query: &Query, addresses: &[IpAddr]) -> Vec<Record> {
@@ -254,6 +306,9 @@ impl DnsFault {
             DnsFault::Delay { .. } => DnsFaultKind::Delay,
             DnsFault::Silent => DnsFaultKind::Silent,
             DnsFault::Truncate => DnsFaultKind::Truncate,
+            DnsFault::Addresses { .. } => DnsFaultKind::Addresses,
+            DnsFault::NoEdns { .. } => DnsFaultKind::NoEdns,
+            DnsFault::RefuseTcp => DnsFaultKind::RefuseTcp,
             DnsFault::ExtraAddresses { .. } => DnsFaultKind::ExtraAddresses,
         }
     }

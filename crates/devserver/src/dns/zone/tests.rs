@@ -140,6 +140,56 @@ fn servfail_and_silence_cover_every_query() {
     assert!(zone.plan(&query("s-1015809.dev.test.", RecordType::A), Transport::Udp).is_none());
 }
 
+fn code_of(zone: &mut Zone, server: u64, query_type: RecordType) -> Option<(ResponseCode, bool)> {
+    let asked = query(&format!("s-{server}.dev.test."), query_type);
+    let answer = zone.plan(&asked, Transport::Udp)?.message;
+    Some((answer.metadata.response_code, answer.metadata.truncation))
+}
+
+#[test]
+fn addresses_of_one_server_and_family_can_fail() {
+    let mut zone = zone();
+    let fault = |family, answer| DnsFault::Addresses { servers: FIRST.into(), family, answer };
+    let right = Some((ResponseCode::NoError, false));
+    zone.set_fault(fault(Some(Family::A), AddressAnswer::ServFail));
+    zone.set_fault(fault(Some(Family::Aaaa), AddressAnswer::Silent));
+    assert_eq!(code_of(&mut zone, FIRST, RecordType::A), Some((ResponseCode::ServFail, false)));
+    assert_eq!(code_of(&mut zone, FIRST, RecordType::AAAA), None);
+    assert_eq!(code_of(&mut zone, SECOND, RecordType::A), right);
+    zone.clear_faults(&[DnsFaultKind::Addresses]);
+    zone.set_fault(fault(None, AddressAnswer::Truncate));
+    assert_eq!(code_of(&mut zone, FIRST, RecordType::AAAA), Some((ResponseCode::NoError, true)));
+    assert_eq!(code_of(&mut zone, SECOND, RecordType::AAAA), right);
+    assert_eq!(srv(&mut zone).len(), 2, "SRV records are answered");
+}
+
+#[test]
+fn a_zone_from_before_edns_answers_queries_without_it_only() {
+    let mut zone = zone();
+    for (code, bare, answered) in [
+        (NoEdnsCode::FormErr, false, ResponseCode::FormErr),
+        (NoEdnsCode::NotImp, true, ResponseCode::NotImp),
+    ] {
+        zone.set_fault(DnsFault::NoEdns { code, bare });
+        let mut asked = query("s-1015809.dev.test.", RecordType::A);
+        assert_eq!(zone.plan(&asked, Transport::Udp).unwrap().message.answers.len(), 1);
+        asked.set_edns(Edns::new());
+        let refused = zone.plan(&asked, Transport::Udp).unwrap().message;
+        assert_eq!((refused.metadata.response_code, refused.answers.len()), (answered, 0));
+        assert_eq!(refused.to_vec().unwrap().len() == 12, bare, "a bare answer is a header");
+    }
+}
+
+#[test]
+fn each_srv_record_has_a_priority_of_its_own() {
+    let message = ask(&mut zone(), "_ratelimitly._udp.dev.test.", RecordType::SRV);
+    let priority = |record: &Record| match &record.data {
+        RData::SRV(srv) => srv.priority,
+        other => panic!("no SRV record: {other}"),
+    };
+    assert_eq!(message.answers.iter().map(priority).collect::<Vec<_>>(), [0, 1]);
+}
+
 #[test]
 fn truncation_concerns_udp_only() {
     let mut zone = zone();
