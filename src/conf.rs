@@ -104,7 +104,7 @@ pub struct MainConf {
 #[derive(Default)]
 struct Given {
     srv_name: Option<String>,
-    resolvers: Option<Vec<SocketAddr>>,
+    resolver: Option<settings::OwnResolver>,
     policy: Option<Policy>,
     debug: Option<()>,
 }

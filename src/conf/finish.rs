@@ -6,13 +6,14 @@
 use std::net::SocketAddr;
 
 use ratelimitly_config::dns_name;
-use ratelimitly_config::resolv_conf::ResolvConf;
+use ratelimitly_config::resolv_conf::{LOCAL_SERVER, MAX_SERVERS, ResolvConf};
 use ratelimitly_config::text::{Count, Excerpt};
 use ratelimitly_core::key::ApiKey;
 use ratelimitly_core::wire::{MAX_DATAGRAM, rate_request_size};
 
 use crate::conf::problem::Problem;
 use crate::conf::rules::{Admission, InEffect};
+use crate::conf::settings::OwnResolver;
 use crate::conf::{DnsSettings, MainConf};
 use crate::nginx::conf::{Conf, NoMemory};
 use crate::nginx::log::Level;
@@ -62,7 +63,10 @@ fn complete(cf: &Conf, main: &mut MainConf) -> Result<(), Rejected> {
     for (admission, label_len) in &in_effect.admissions {
         warn_of_size(cf, key, admission, *label_len);
     }
-    main.dns = dns_settings(cf, main.given.resolvers.take());
+    match dns_settings(cf, main.given.resolver.take()) {
+        Ok(dns) => main.dns = dns,
+        Err(problem) => return refuse(cf, "ratelimitly_dns_resolver", problem),
+    }
     Ok(())
 }
 
@@ -113,34 +117,49 @@ fn warn_of_size(cf: &Conf, key: &ApiKey, admission: &Admission, label_len: usize
     );
 }
 
-/// Own servers, else the http block's, else the system's. The http block's limits hold in every case.
-fn dns_settings(cf: &Conf, own: Option<Vec<SocketAddr>>) -> DnsSettings {
+/// Own servers, else the http block's, else the system's. The http block's limits hold in every case, except for what the
+/// module's own directive says.
+fn dns_settings(cf: &Conf, own: Option<OwnResolver>) -> Result<DnsSettings, Problem> {
     let http = cf.http_resolver();
-    let servers = match own {
+    let (own, options) = own.map_or_else(Default::default, |own| (Some(own.servers), own.options));
+    let mut servers = match own {
         Some(servers) => servers,
         None if !http.servers.is_empty() => http.servers,
         None => system_servers(cf),
     };
-    DnsSettings {
+    if servers.len() > MAX_SERVERS {
+        cf.log(
+            Level::Warn,
+            "ratelimitly_dns_resolver",
+            format_args!("of {} nameservers only the first {MAX_SERVERS} are used", servers.len()),
+        );
+        servers.truncate(MAX_SERVERS);
+    }
+    let settings = DnsSettings {
         servers,
         timeout_ms: http.timeout_ms,
-        valid_s: http.valid_s,
-        ipv4: http.ipv4,
-        ipv6: http.ipv6,
-    }
+        // A `valid=0` means the records' own times.
+        valid_s: options.valid_s.map_or(http.valid_s, |seconds| (seconds != 0).then_some(seconds)),
+        ipv4: options.ipv4.unwrap_or(http.ipv4),
+        ipv6: options.ipv6.unwrap_or(http.ipv6),
+    };
+    if settings.ipv4 || settings.ipv6 { Ok(settings) } else { Err(Problem::NoFamily) }
 }
 
 fn system_servers(cf: &Conf) -> Vec<SocketAddr> {
     let warn = |message: std::fmt::Arguments<'_>| {
         cf.log(Level::Warn, "ratelimitly_dns_resolver", format_args!("{RESOLV_CONF}: {message}"));
     };
-    let content = std::fs::read(RESOLV_CONF).unwrap_or_else(|error| {
-        warn(format_args!("cannot be read ({error}), 127.0.0.1 is used"));
-        Vec::new()
-    });
+    let content = match std::fs::read(RESOLV_CONF) {
+        Ok(content) => content,
+        Err(error) => {
+            warn(format_args!("cannot be read ({error}), 127.0.0.1 is used"));
+            return vec![LOCAL_SERVER];
+        }
+    };
     let system = ResolvConf::parse(&content);
-    for skipped in &system.skipped {
-        warn(format_args!("{skipped}"));
+    for warning in &system.warnings {
+        warn(format_args!("{warning}"));
     }
     system.servers
 }

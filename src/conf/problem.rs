@@ -11,6 +11,7 @@ use ratelimitly_config::name::NameError;
 use ratelimitly_config::number::NumberError;
 use ratelimitly_config::policy::PolicyTextError;
 use ratelimitly_config::rate::RateError;
+use ratelimitly_config::resolver::ResolverError;
 use ratelimitly_config::text::Excerpt;
 use ratelimitly_core::key::KeyError;
 
@@ -98,6 +99,21 @@ pub enum Problem {
         /// Kind of definition.
         kind: Kind,
     },
+    /// A nameserver's host name that the system cannot resolve.
+    #[error(
+        "host \"{host}\" cannot be resolved: {reason}; expected the address of a nameserver, or a host that this system knows"
+    )]
+    ResolverHost {
+        /// The name.
+        host: Excerpt,
+        /// What the system said.
+        reason: String,
+    },
+    /// No address family is left to ask for.
+    #[error(
+        "both address families are off: ipv4=off or ipv6=off here, the other one in the http block's \"resolver\"; leave one of them on"
+    )]
+    NoFamily,
     /// A reference to nothing.
     #[error("unknown {kind} \"{name}\", expected a {kind} that \"ratelimitly_{kind}\" defines above")]
     Undefined {
@@ -201,6 +217,9 @@ pub enum Problem {
     /// An address.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// A nameserver or a parameter of one.
+    #[error(transparent)]
+    Resolver(#[from] ResolverError),
     /// The policy's arguments.
     #[error(transparent)]
     Policy(#[from] PolicyTextError),

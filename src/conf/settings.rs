@@ -1,9 +1,13 @@
 //! The http block's settings: `ratelimitly_auth_key`, `_dns_srv`, `_dns_resolver`, `_policy`, `_fail`, `_bind`,
 //! `_debug`.
 
+use std::collections::HashSet;
+use std::net::{SocketAddr, ToSocketAddrs};
+
 use ratelimitly_config::address;
 use ratelimitly_config::dns_name;
 use ratelimitly_config::policy;
+use ratelimitly_config::resolver::{self, Server};
 use ratelimitly_config::text::Excerpt;
 use ratelimitly_core::key::ApiKey;
 
@@ -13,8 +17,8 @@ use crate::nginx::conf::Conf;
 
 const KEY: &str = "ratelimitly_auth_key rl-aes1...|rl-cookie1...";
 const DNS_SRV: &str = "ratelimitly_dns_srv <name>";
-const DNS_RESOLVER: &str =
-    "ratelimitly_dns_resolver <address>[:<port>] ... (or its alias ratelimitly_resolver)";
+const DNS_RESOLVER: &str = "ratelimitly_dns_resolver <address or host>[:<port>] ... [valid=<time>] [ipv4=on|off] \
+                            [ipv6=on|off] (or its alias ratelimitly_resolver)";
 const POLICY: &str = "ratelimitly_policy standard|single_round|custom [<argument>=<value> ...]";
 const FAIL: &str = "ratelimitly_fail open|close";
 const BIND: &str = "ratelimitly_bind <IPv4 or IPv6 address>";
@@ -42,11 +46,36 @@ pub fn dns_srv(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     Ok(())
 }
 
+/// What `ratelimitly_dns_resolver` says, its hosts resolved.
+pub struct OwnResolver {
+    /// The nameservers in order, each once.
+    pub servers: Vec<SocketAddr>,
+    /// Its parameters.
+    pub options: resolver::Options,
+}
+
 /// `ratelimitly_dns_resolver`, under both names.
 pub fn dns_resolver(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    let arguments = some(cf, DNS_RESOLVER)?;
-    let servers = arguments.into_iter().map(address::parse_resolver).collect::<Result<_, _>>()?;
-    set_once(&mut main.given.resolvers, DNS_RESOLVER, servers)
+    let given = resolver::parse(&some(cf, DNS_RESOLVER)?)?;
+    let mut servers = Vec::new();
+    for server in given.servers {
+        match server {
+            Server::Address(address) => servers.push(address),
+            Server::Host { name, port } => servers.extend(resolve(&name, port)?),
+        }
+    }
+    let mut known = HashSet::new();
+    servers.retain(|server| known.insert(*server));
+    set_once(&mut main.given.resolver, DNS_RESOLVER, OwnResolver { servers, options: given.options })
+}
+
+/// The system's answer, once, while nginx loads: workers ask DNS through these nameservers only.
+fn resolve(name: &str, port: u16) -> Result<Vec<SocketAddr>, Problem> {
+    let unknown = |reason: String| Problem::ResolverHost { host: Excerpt::new(name.as_bytes()), reason };
+    let found = (name, port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
+    let canonical = |found: SocketAddr| SocketAddr::new(found.ip().to_canonical(), found.port());
+    let servers: Vec<SocketAddr> = found.map(canonical).collect();
+    if servers.is_empty() { Err(unknown("it has no address".to_owned())) } else { Ok(servers) }
 }
 
 /// `ratelimitly_policy`.

@@ -8,6 +8,7 @@ mod refused_policy;
 mod refused_rules;
 mod refused_settings;
 mod secrets;
+mod system;
 mod warned;
 mod wild;
 

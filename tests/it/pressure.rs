@@ -6,7 +6,7 @@ mod clock;
 mod flood;
 mod limits;
 mod membership;
-mod namespace;
+pub(crate) mod namespace;
 mod network;
 mod overflow;
 mod segments;

@@ -7,9 +7,6 @@ use crate::text::Excerpt;
 /// The port of a resolver that names none.
 pub const DNS_PORT: u16 = 53;
 
-/// What `resolver` accepts beside addresses; all of it holds for discovery as well.
-const OPTIONS: [&[u8]; 3] = [b"valid=", b"ipv4=", b"ipv6="];
-
 /// Why a text is no usable address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
@@ -21,9 +18,6 @@ pub enum AddressError {
         "\"{0}\" is not an address, expected address[:port] with an IPv4 address or an IPv6 address in brackets"
     )]
     Resolver(Excerpt),
-    /// An option of nginx's own directive.
-    #[error("\"{0}\" is not an address: valid=, ipv4= and ipv6= belong to \"resolver\" in the http block")]
-    Option(Excerpt),
     /// An IPv6 address without brackets.
     #[error("\"{0}\" needs brackets, expected [address] or [address]:port for IPv6")]
     Brackets(Excerpt),
@@ -48,9 +42,6 @@ pub fn parse_resolver(text: &[u8]) -> Result<SocketAddr, AddressError> {
     let shown = Excerpt::new(text);
     let (address, port) = match text {
         [b'[', inner @ ..] => bracketed(inner).ok_or(AddressError::Resolver(shown))?,
-        _ if OPTIONS.iter().any(|option| text.starts_with(option)) => {
-            return Err(AddressError::Option(shown));
-        }
         _ if parse_literal::<Ipv6Addr>(text).is_some() => return Err(AddressError::Brackets(shown)),
         _ => plain_v4(text).ok_or(AddressError::Resolver(shown))?,
     };
@@ -85,7 +76,7 @@ fn plain_v4(text: &[u8]) -> Option<(IpAddr, Option<&[u8]>)> {
     Some((address.into(), port))
 }
 
-fn parse_port(digits: &[u8]) -> Option<u16> {
+pub(crate) fn parse_port(digits: &[u8]) -> Option<u16> {
     let port = crate::number::parse_u32(digits).ok()?;
     u16::try_from(port).ok().filter(|&port| port != 0)
 }
@@ -123,17 +114,6 @@ mod tests {
             error.to_string(),
             "\"::1\" needs brackets, expected [address] or [address]:port for IPv6"
         );
-    }
-
-    #[test]
-    fn options_are_told_where_they_belong() {
-        for text in ["valid=10s", "ipv4=off", "ipv6=off"] {
-            let error = parse_resolver(text.as_bytes()).unwrap_err();
-            assert!(
-                error.to_string().ends_with("belong to \"resolver\" in the http block"),
-                "{text}: {error}"
-            );
-        }
     }
 
     #[test]

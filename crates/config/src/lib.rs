@@ -14,4 +14,5 @@ pub mod number;
 pub mod policy;
 pub mod rate;
 pub mod resolv_conf;
+pub mod resolver;
 pub mod text;

@@ -180,6 +180,28 @@ accepted! {
             }
         }"#;
 
+    the_resolver_line_of_the_c_module: r#"
+        http {
+            ratelimitly_auth_key {key};
+            ratelimitly_dns_resolver 127.0.0.53 valid=30s ipv6=off;
+            ratelimitly_zone z "bucket=shop" rate=10r/s;
+            server {
+                listen unix:{prefix}/nginx.sock;
+                ratelimitly zone=z;
+            }
+        }"#;
+
+    a_resolver_that_is_a_host_with_a_port: r#"
+        http {
+            ratelimitly_auth_key {key};
+            ratelimitly_dns_resolver localhost:5353 localhost ipv4=on;
+            ratelimitly_zone z "bucket=shop" rate=10r/s;
+            server {
+                listen unix:{prefix}/nginx.sock;
+                ratelimitly zone=z;
+            }
+        }"#;
+
     a21_resolver_by_its_alias: r#"
         http {
             ratelimitly_auth_key {key};

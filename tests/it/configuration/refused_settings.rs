@@ -137,19 +137,56 @@ refused! {
             ratelimitly_dns_resolver 127.0.0.1;
             ratelimitly_resolver 127.0.0.1;
         }"#,
-        ["\"ratelimitly_resolver\" directive: ", "is duplicate", "ratelimitly_dns_resolver <address>[:<port>] ..."];
+        ["\"ratelimitly_resolver\" directive: ", "is duplicate", "ratelimitly_dns_resolver <address or host>[:<port>] ..."];
 
-    resolver_that_is_a_host_name: r#"
+    resolver_that_is_a_url: r#"
         http {
-            ratelimitly_dns_resolver dns.example.com;
+            ratelimitly_dns_resolver https://dns.example.com;
         }"#,
-        [OF_RESOLVER, "\"dns.example.com\" is not an address", "expected address[:port]"];
+        [OF_RESOLVER, "\"https://dns.example.com\" is not a nameserver", "expected address[:port] or host[:port]"];
 
-    resolver_with_options_of_another_directive: r#"
+    resolver_without_an_address: r#"
         http {
-            ratelimitly_dns_resolver 127.0.0.1 valid=30s;
+            ratelimitly_dns_resolver valid=30s;
         }"#,
-        [OF_RESOLVER, "\"valid=30s\" is not an address", "belong to \"resolver\" in the http block"];
+        [OF_RESOLVER, "there is no nameserver, expected at least one address[:port] or host[:port]"];
+
+    resolver_with_a_misspelt_parameter: r#"
+        http {
+            ratelimitly_dns_resolver 127.0.0.53 vaild=30s;
+        }"#,
+        [OF_RESOLVER, "unknown parameter \"vaild=30s\", expected valid=<time>, ipv4=on|off or ipv6=on|off"];
+
+    resolver_valid_for_a_part_of_a_second: r#"
+        http {
+            ratelimitly_dns_resolver 127.0.0.53 valid=1500ms;
+        }"#,
+        [OF_RESOLVER, "\"valid=1500ms\" is not a whole number of seconds"];
+
+    resolver_with_a_family_neither_on_nor_off: r#"
+        http {
+            ratelimitly_dns_resolver 127.0.0.53 ipv6=no;
+        }"#,
+        [OF_RESOLVER, "\"ipv6=no\" is neither on nor off"];
+
+    resolver_of_no_family: r#"
+        http {
+            ratelimitly_dns_resolver 127.0.0.53 ipv4=off ipv6=off;
+        }"#,
+        [OF_RESOLVER, "\"ipv4=off\" and \"ipv6=off\" leave nothing to ask for"];
+
+    resolver_of_no_family_together_with_that_of_the_http_block: r#"
+        http {
+            ratelimitly_auth_key {key};
+            resolver 127.0.0.53 ipv6=off;
+            ratelimitly_dns_resolver 127.0.0.53 ipv4=off;
+            ratelimitly_zone z "bucket=shop" rate=10r/s;
+            server {
+                listen unix:{prefix}/nginx.sock;
+                ratelimitly zone=z;
+            }
+        }"#,
+        [OF_RESOLVER, "both address families are off", "leave one of them on"];
 
     resolver_of_ipv6_without_brackets: r#"
         http {

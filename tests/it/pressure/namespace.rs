@@ -1,5 +1,5 @@
-//! Runs a test once more inside a network namespace of its own, where it may disable IPv6 and slow its loopback down. Used by
-//! the tests of `network.rs`.
+//! Runs a test once more inside namespaces of its own, where it may disable IPv6, slow its loopback down, and put another
+//! file in the place of one of the system's. Used by the tests of `network.rs` and of `configuration/system.rs`.
 
 use crate::pressure::skip;
 use std::process::Command;
@@ -18,7 +18,7 @@ pub fn entered(test: &str, set_up: &str) -> bool {
     }
     let script = format!("ip link set lo up && {set_up}");
     if let Err(reason) = run(unshare().args(["sh", "-c", &script])) {
-        skip(test, &format!("no network namespace with `{script}`: {reason}"));
+        skip(test, &format!("no namespace with `{script}`: {reason}"));
         return false;
     }
     let binary = std::env::current_exe().expect("this test's own binary");
@@ -31,7 +31,7 @@ pub fn entered(test: &str, set_up: &str) -> bool {
 
 fn unshare() -> Command {
     let mut command = Command::new("unshare");
-    command.arg("--net");
+    command.args(["--net", "--mount"]);
     if !rustix::process::geteuid().is_root() {
         command.arg("--map-root-user");
     }
