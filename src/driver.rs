@@ -23,6 +23,7 @@ use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::Timer;
 use crate::nginx::udp::{BATCH, Bound, Received, Receiver, Sender, UdpSocket};
 use crate::worker::{Slot, Unavailable};
+use discovering::Lines;
 use notes::Notes;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
 use ratelimitly_core::membership::Membership;
@@ -87,6 +88,7 @@ pub struct Driver {
     srv_name: String,
     /// The members found last.
     membership: RefCell<Option<Arc<Membership>>>,
+    lines: Lines,
     bind: Option<IpAddr>,
     fail: Fail,
     detail: Level,
@@ -126,6 +128,7 @@ impl Driver {
             detail: conf.detail_level(),
             srv_name: conf.srv_name.clone(),
             membership: RefCell::default(),
+            lines: Lines::default(),
             verdict_index: conf.verdict_index.get(),
             faults: Rc::clone(&conf.faults),
             slot: Rc::downgrade(slot),
@@ -231,6 +234,7 @@ impl Driver {
     pub fn shut_down(&self) {
         self.flush();
         self.discovery.take();
+        self.lines.leave();
         self.broken.set(true);
         self.socket.take();
     }

@@ -1,9 +1,12 @@
 //! Why a discovery could not be set up or found no members.
 
-use super::Skipped;
+use super::skipped::Skipped;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::ResponseCode;
 use ratelimitly_config::text::Count;
+use ratelimitly_core::membership::LeftOut;
+use ratelimitly_core::membership::answer::LookupError;
+use ratelimitly_core::membership::gathering::Lacking;
 
 /// Settings that no discovery can work with.
 #[derive(Debug, thiserror::Error)]
@@ -45,33 +48,32 @@ pub enum DiscoveryError {
         timeout_ms: u64,
     },
     /// There are SRV records, but none with a target of the form `s-<id>` and a port.
-    #[error("no SRV record of {name} has a target of the form s-<id>{skipped}")]
+    #[error("no SRV record of {name} has a target of the form s-<id>{}", Skipped(skipped))]
     NoUsableTarget {
         /// The SRV name.
         name: String,
         /// What was passed over.
-        skipped: Skipped,
+        skipped: LeftOut,
     },
-    /// No target has an address.
-    #[error("no address was found for {} of {name}: {cause}", Count(*targets, "target"))]
+    /// No server has an address.
+    #[error("no address was found for {} of {name}; {lacking}", Count(*servers, "server"))]
     NoAddress {
         /// The SRV name.
         name: String,
-        /// Usable targets.
-        targets: usize,
-        /// How one of the lookups failed.
-        #[source]
-        cause: LookupError,
+        /// Servers that are listed.
+        servers: usize,
+        /// How the lookups of one of them ended.
+        lacking: Lacking,
     },
-    /// Some target has addresses, but none that a datagram can be meant for.
-    #[error("no usable address was found for {} of {name}{skipped}", Count(*targets, "target"))]
+    /// Some server has addresses, but none that a datagram can be meant for.
+    #[error("no usable address was found for {} of {name}{}", Count(*servers, "server"), Skipped(skipped))]
     NoUsableAddress {
         /// The SRV name.
         name: String,
-        /// Usable targets.
-        targets: usize,
+        /// Servers that are listed.
+        servers: usize,
         /// What was passed over.
-        skipped: Skipped,
+        skipped: LeftOut,
     },
     /// The resolver could not be built.
     #[error("the resolver cannot be built: {cause}")]
@@ -93,39 +95,15 @@ pub enum DiscoveryError {
     Panicked,
 }
 
-/// Why one lookup gave no records.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum LookupError {
-    /// The nameserver says that the name does not exist.
-    #[error("there is no such name")]
-    NoSuchName,
-    /// The name exists, but has no record of this type.
-    #[error("the name has no such record")]
-    NoSuchRecord,
-    /// Aliases lead to aliases without end.
-    #[error("its aliases form a loop or too long a chain")]
-    TooManyAliases,
-    /// The nameserver refused or failed.
-    #[error("the nameserver answered \"{0}\"")]
-    Refused(ResponseCode),
-    /// No nameserver answered.
-    #[error("no nameserver answered in time")]
-    TimedOut,
-    /// The answer is malformed, or the nameserver cannot be reached.
-    #[error("{0}")]
-    Network(String),
-}
-
-impl From<&NetError> for LookupError {
-    fn from(error: &NetError) -> LookupError {
-        match error {
-            NetError::Timeout => LookupError::TimedOut,
-            NetError::Dns(DnsError::NoRecordsFound(none)) if none.response_code == ResponseCode::NXDomain => {
-                LookupError::NoSuchName
-            }
-            NetError::Dns(DnsError::NoRecordsFound(_)) => LookupError::NoSuchRecord,
-            NetError::Dns(DnsError::ResponseCode(code)) => LookupError::Refused(*code),
-            other => LookupError::Network(other.to_string()),
+/// hickory's error in the core's words.
+pub fn lookup_error(error: &NetError) -> LookupError {
+    match error {
+        NetError::Timeout => LookupError::TimedOut,
+        NetError::Dns(DnsError::NoRecordsFound(none)) if none.response_code == ResponseCode::NXDomain => {
+            LookupError::NoSuchName
         }
+        NetError::Dns(DnsError::NoRecordsFound(_)) => LookupError::NoSuchRecord,
+        NetError::Dns(DnsError::ResponseCode(code)) => LookupError::Refused(code.to_string()),
+        other => LookupError::Network(other.to_string()),
     }
 }

@@ -3,8 +3,10 @@
 //! One nameserver is asked at once, each further one when half a second has passed without an answer or when those
 //! before it have failed; the first real answer wins, and "no such record" is one. The nameserver that answered last
 //! is asked first the next time. Repeating a query is the socket's part, TCP after a truncated answer is hickory's.
+//!
+//! One that answers a query with EDNS by FORMERR or NOTIMP is asked once more without, and from then on always so.
 
-use super::error::LookupError;
+use super::error::lookup_error;
 use super::runtime::{Connector, Trouble};
 use super::sleep::Sleep;
 use super::udp::REPEAT;
@@ -13,9 +15,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverOpts};
 use hickory_resolver::net::xfer::{DnsHandle, FirstAnswer};
 use hickory_resolver::net::{DnsError, NetError};
-use hickory_resolver::proto::op::{DnsRequestOptions, Query};
+use hickory_resolver::proto::op::{DnsRequestOptions, Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use hickory_resolver::{NameServerPool, PoolContext, TlsConfig};
+use ratelimitly_core::membership::MOST_ENDPOINTS;
+use ratelimitly_core::membership::answer::LookupError;
 use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -24,18 +28,60 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Queries on one TCP connection at a time: all of one discovery fit.
-const QUERIES_A_STREAM: usize = 2 * super::lookup::MOST_TARGETS;
+const QUERIES_A_STREAM: usize = 2 * MOST_ENDPOINTS;
 
 /// Longest chain of aliases that is followed.
 const MOST_ALIASES: usize = 8;
 
+/// What is known of the nameservers, by their place in the configuration, for as long as that configuration serves.
+pub struct Habits {
+    /// Which one is asked first: the one that answered last, in this discovery or an earlier one.
+    first: Cell<usize>,
+    /// Which ones do not know EDNS.
+    plain: Vec<Cell<bool>>,
+}
+
+impl Habits {
+    /// Nothing is known of so many nameservers.
+    pub fn new(count: usize) -> Habits {
+        Habits { first: Cell::new(0), plain: vec![Cell::new(false); count] }
+    }
+}
+
 /// The nameservers, in the order of the configuration.
 pub struct Nameservers {
     /// One pool each: hickory's own choice among several takes the first one's refusal for the answer.
-    pools: Vec<NameServerPool<Connector>>,
-    /// Which one is asked first: the one that answered last, in this discovery or an earlier one.
-    first: Rc<Cell<usize>>,
+    pools: Vec<(SocketAddr, NameServerPool<Connector>)>,
+    habits: Rc<Habits>,
+    /// Queries under way, by nameserver.
+    pending: Rc<Pending>,
     trouble: Rc<Trouble>,
+}
+
+/// How many queries each nameserver has not answered yet.
+pub struct Pending(Vec<(SocketAddr, Cell<u32>)>);
+
+impl Pending {
+    /// The nameservers that a discovery waits for.
+    pub fn waited_for(&self) -> Vec<SocketAddr> {
+        self.0.iter().filter(|(_, count)| count.get() > 0).map(|(server, _)| *server).collect()
+    }
+}
+
+/// One query, as long as it is under way.
+struct Asked<'a>(&'a Cell<u32>);
+
+impl<'a> Asked<'a> {
+    fn new(count: &'a Cell<u32>) -> Asked<'a> {
+        count.set(count.get() + 1);
+        Asked(count)
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 /// Records of the type that was asked for.
@@ -47,17 +93,27 @@ pub struct Records {
 }
 
 impl Nameservers {
-    /// Nameservers at these addresses; `first` is the place of the one to ask first. `limit` bounds each single query; the
-    /// caller bounds them all.
+    /// Nameservers at these addresses. `limit` bounds each single query; the caller bounds them all.
     pub fn new(
         servers: &[SocketAddr],
-        first: Rc<Cell<usize>>,
+        habits: Rc<Habits>,
         limit: Duration,
         connector: &Connector,
     ) -> Result<Nameservers, NetError> {
-        let pools = servers.iter().map(|&server| pool(server, limit, connector.clone()));
+        let pools = servers.iter().map(|&server| Ok((server, pool(server, limit, connector.clone())?)));
+        let pending = Pending(servers.iter().map(|&server| (server, Cell::new(0))).collect());
         let trouble = connector.0.trouble();
-        Ok(Nameservers { pools: pools.collect::<Result<_, _>>()?, first, trouble })
+        Ok(Nameservers {
+            pools: pools.collect::<Result<_, NetError>>()?,
+            habits,
+            pending: Rc::new(pending),
+            trouble,
+        })
+    }
+
+    /// The queries under way.
+    pub fn pending(&self) -> Rc<Pending> {
+        Rc::clone(&self.pending)
     }
 
     /// How many there are.
@@ -70,7 +126,7 @@ impl Nameservers {
         let mut name = name.clone();
         let mut ttl_s = u32::MAX;
         for _ in 0..MOST_ALIASES {
-            let answers = self.answer(&name, kind).await.map_err(|error| self.explain(&error))?;
+            let answers = self.answer(&name, kind).await?;
             let (owners, alias_ttl_s) = aliases(&answers, &name);
             let mut records = answers;
             records.retain(|record| record.record_type() == kind && owners.contains(&record.name));
@@ -88,20 +144,21 @@ impl Nameservers {
     }
 
     /// The answer section of the first nameserver that has an answer.
-    async fn answer(&self, name: &Name, kind: RecordType) -> Result<Vec<Record>, NetError> {
+    async fn answer(&self, name: &Name, kind: RecordType) -> Result<Vec<Record>, LookupError> {
         let mut waiting = FuturesUnordered::new();
-        let first = self.first.get();
+        let first = self.habits.first.get();
         let mut unasked = (0..self.pools.len()).map(|offset| (first + offset) % self.pools.len());
-        let mut failure = NetError::NoConnections;
+        let mut failure = lookup_error(&NetError::NoConnections);
         loop {
             waiting.extend(unasked.next().map(|index| self.answer_of(index, name, kind)));
             let patience = if unasked.len() > 0 { REPEAT } else { Duration::MAX };
             match next_within(&mut waiting, patience).await {
                 Some((index, Ok(records))) => {
-                    self.first.set(index);
+                    self.habits.first.set(index);
                     return Ok(records);
                 }
-                Some((_, Err(error))) if is_answer(&error) => return Err(error),
+                // It has spoken for the zone; another nameserver would say the same.
+                Some((_, Err(error))) if error.is_answer() => return Err(error),
                 Some((_, Err(error))) => failure = error,
                 None => {}
             }
@@ -116,19 +173,46 @@ impl Nameservers {
         index: usize,
         name: &Name,
         kind: RecordType,
-    ) -> (usize, Result<Vec<Record>, NetError>) {
-        let query = Query::query(name.clone(), kind);
-        let response = self.pools[index].lookup(query, DnsRequestOptions::default()).first_answer().await;
-        (index, response.map(|response| response.into_message().answers))
+    ) -> (usize, Result<Vec<Record>, LookupError>) {
+        let _asked = Asked::new(&self.pending.0[index].1);
+        let plain = &self.habits.plain[index];
+        let with_edns = !plain.get();
+        let mut answer = self.query(index, name, kind, with_edns).await;
+        if with_edns && answer.as_ref().is_err_and(knows_no_edns) {
+            plain.set(true);
+            answer = self.query(index, name, kind, false).await;
+        }
+        (index, answer.map_err(|error| self.explain(index, &error)))
     }
 
-    /// hickory's error, or the socket's where hickory has dropped it on the way.
-    fn explain(&self, error: &NetError) -> LookupError {
-        match (error, self.trouble.last()) {
-            (NetError::Dns(_), _) | (_, None) => LookupError::from(error),
+    async fn query(
+        &self,
+        index: usize,
+        name: &Name,
+        kind: RecordType,
+        edns: bool,
+    ) -> Result<Vec<Record>, NetError> {
+        let query = Query::query(name.clone(), kind);
+        let mut options = DnsRequestOptions::default();
+        options.use_edns = edns;
+        let response = self.pools[index].1.lookup(query, options).first_answer().await?;
+        Ok(response.into_message().answers)
+    }
+
+    /// hickory's error, or that nameserver's socket's where hickory has dropped it on the way.
+    fn explain(&self, index: usize, error: &NetError) -> LookupError {
+        let trouble = self.trouble.of(self.pools[index].0);
+        match (error, trouble) {
+            (NetError::Dns(_) | NetError::Timeout, _) | (_, None) => lookup_error(error),
             (_, Some(trouble)) => LookupError::Network(trouble),
         }
     }
+}
+
+/// How a nameserver from before EDNS answers a query that has it.
+fn knows_no_edns(error: &NetError) -> bool {
+    let codes = [ResponseCode::FormErr, ResponseCode::NotImp];
+    matches!(error, NetError::Dns(DnsError::ResponseCode(code)) if codes.contains(code))
 }
 
 /// What the next of `waiting` gives, or `None` when `patience` is over.
@@ -137,11 +221,6 @@ async fn next_within<F: Future>(waiting: &mut FuturesUnordered<F>, patience: Dur
         Either::Left((output, _)) => output,
         Either::Right(_) => None,
     }
-}
-
-/// Whether a nameserver has spoken for the zone, so that another one would say the same.
-fn is_answer(error: &NetError) -> bool {
-    matches!(error, NetError::Dns(DnsError::NoRecordsFound(_)))
 }
 
 /// `name` and what it is an alias of, in order, as far as `answers` tell; and the aliases' shortest time to live.

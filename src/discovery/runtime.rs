@@ -48,19 +48,33 @@ impl Runtime {
     }
 }
 
-/// The last error of a DNS socket. hickory reports most of them as "no connections".
+/// The last error of each nameserver's DNS sockets. hickory reports most of them as "no connections".
 #[derive(Default)]
-pub struct Trouble(RefCell<Option<String>>);
+pub struct Trouble(RefCell<Vec<(SocketAddr, String)>>);
 
 impl Trouble {
     /// Notes the error of `result`, if it is one, and passes it on.
     pub fn note<T>(&self, server: SocketAddr, result: io::Result<T>) -> io::Result<T> {
-        result.inspect_err(|error| *self.0.borrow_mut() = Some(format!("nameserver {server}: {error}")))
+        result.inspect_err(|error| self.keep(server, format!("nameserver {server}: {error}")))
     }
 
-    /// The nameserver and its error.
-    pub fn last(&self) -> Option<String> {
-        self.0.borrow().clone()
+    /// The same for TCP, which hickory turns to after a truncated answer only.
+    fn note_tcp<T>(&self, server: SocketAddr, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| {
+            self.keep(server, format!("the answer is truncated, and nameserver {server} over TCP: {error}"));
+        })
+    }
+
+    fn keep(&self, server: SocketAddr, text: String) {
+        let mut all = self.0.borrow_mut();
+        all.retain(|(of, _)| *of != server);
+        all.push((server, text));
+    }
+
+    /// This nameserver's error.
+    pub fn of(&self, server: SocketAddr) -> Option<String> {
+        let all = self.0.borrow();
+        all.iter().find(|(of, _)| *of == server).map(|(_, text)| text.clone())
     }
 }
 
@@ -99,7 +113,7 @@ impl RuntimeProvider for Runtime {
                 Ok(()) => Clock::timeout(limit, DnsTcp::connect(server)).await.flatten(),
                 Err(error) => Err(error),
             };
-            trouble.note(server, connected)
+            trouble.note_tcp(server, connected)
         })
     }
 

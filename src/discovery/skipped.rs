@@ -1,31 +1,16 @@
-//! What a discovery leaves out of the answers, and how a log line says so. Not an error while a member remains.
+//! How a log line says what a discovery left out of DNS's answers. Not an error while a member remains.
 
-use super::lookup::{MOST_ADDRESSES, MOST_TARGETS};
 use ratelimitly_config::text::Count;
-use ratelimitly_core::id::ServerId;
+use ratelimitly_core::membership::{LeftOut, MOST_ADDRESSES, MOST_ENDPOINTS, MOST_SERVERS};
 use std::fmt;
-use std::net::IpAddr;
 
 /// Most ids and addresses that one line names.
 const MOST_NAMED: usize = 8;
 
-/// Parts of the answers that a discovery left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Skipped {
-    /// SRV records whose target is not of the form `s-<id>` or whose port is 0.
-    pub targets_unusable: usize,
-    /// Usable SRV records beyond [`MOST_TARGETS`].
-    pub targets_cut: usize,
-    /// Addresses that no datagram can be meant for: unspecified, broadcast, multicast.
-    pub addresses_unusable: Vec<IpAddr>,
-    /// Addresses beyond [`MOST_ADDRESSES`] a target.
-    pub addresses_cut: usize,
-    /// Servers for whose target no usable address was found in time.
-    pub without_address: Vec<ServerId>,
-}
-
 /// `; skipped: …` for the end of a log line; nothing if nothing was left out.
-impl fmt::Display for Skipped {
+pub struct Skipped<'a>(pub &'a LeftOut);
+
+impl fmt::Display for Skipped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "; skipped: ";
         let mut item = |n: usize, thing, why: fmt::Arguments<'_>| {
@@ -34,14 +19,48 @@ impl fmt::Display for Skipped {
             }
             write!(f, "{}{} {why}", std::mem::replace(&mut separator, ", "), Count(n, thing))
         };
-        item(self.targets_unusable, "SRV record", format_args!("without a target s-<id> or without a port"))?;
-        item(self.targets_cut, "SRV record", format_args!("beyond the limit of {MOST_TARGETS}"))?;
-        let unusable = &self.addresses_unusable;
+        let left_out = self.0;
+        item(
+            left_out.records_unusable,
+            "SRV record",
+            format_args!("without a target s-<id> or without a port"),
+        )?;
+        over(left_out, &mut item)?;
+        let unusable = &left_out.addresses_unusable;
         item(unusable.len(), "address", format_args!("that nothing can be sent to:{}", Named("", unusable)))?;
-        item(self.addresses_cut, "address", format_args!("beyond the limit of {MOST_ADDRESSES} a target"))?;
-        let servers = &self.without_address;
+        let servers = &left_out.without_address;
         item(servers.len(), "server", format_args!("without a usable address:{}", Named("s-", servers)))
     }
+}
+
+/// What there is too much of: `3 SRV records beyond the limit of 64 servers`.
+pub struct Over<'a>(pub &'a LeftOut);
+
+impl fmt::Display for Over<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        over(self.0, &mut |n, thing, why| {
+            if n == 0 {
+                return Ok(());
+            }
+            write!(f, "{}{} {why}", std::mem::replace(&mut separator, ", "), Count(n, thing))
+        })
+    }
+}
+
+type Item<'a> = &'a mut dyn FnMut(usize, &'static str, fmt::Arguments<'_>) -> fmt::Result;
+
+fn over(left_out: &LeftOut, item: Item<'_>) -> fmt::Result {
+    item(
+        left_out.records_over.count,
+        "SRV record",
+        format_args!("beyond the limit of {MOST_SERVERS} servers"),
+    )?;
+    item(
+        left_out.addresses_over.count,
+        "address",
+        format_args!("beyond the limit of {MOST_ADDRESSES} a server and {MOST_ENDPOINTS} in all"),
+    )
 }
 
 /// The first of several things, each after a space and a prefix.

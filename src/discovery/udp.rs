@@ -4,6 +4,7 @@
 //! The query is sent again every half second until the socket is dropped. The same datagram on the same socket: an
 //! answer to any of them counts, and a silent nameserver costs one socket a query and not one a repetition.
 
+use super::refusal;
 use super::runtime::Trouble;
 use super::sleep::{Clock, Sleep};
 use super::socket::Socket;
@@ -55,7 +56,10 @@ impl DnsUdpSocket for DnsUdp {
         if received.is_pending() {
             self.0.repeat(cx);
         }
-        received.map(|received| Ok((self.0.trouble.note(self.0.server, received)?, self.0.server)))
+        received.map(|received| {
+            let received = self.0.trouble.note(self.0.server, received)?;
+            Ok((self.0.complete(buf, received), self.0.server))
+        })
     }
 
     fn poll_send_to(&self, cx: &mut Context<'_>, buf: &[u8], _target: SocketAddr) -> Poll<io::Result<usize>> {
@@ -69,6 +73,14 @@ impl DnsUdpSocket for DnsUdp {
 }
 
 impl Inner {
+    /// A refusal without the question that it is about gets that question, without which hickory would drop it.
+    fn complete(&self, buf: &mut [u8], received: usize) -> usize {
+        match &*self.asked.borrow() {
+            Some(asked) => refusal::complete(&asked.datagram, buf, received),
+            None => received,
+        }
+    }
+
     /// Sends the query again if it is time, and lets the task wake up for the next time.
     fn repeat(&self, cx: &mut Context<'_>) {
         let mut asked = self.asked.borrow_mut();

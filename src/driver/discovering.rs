@@ -1,75 +1,101 @@
 //! Keeping the core's membership fresh: starts a discovery when the core says that one is due, and hands its result in.
 
+mod lines;
+
+pub(super) use lines::Lines;
+
 use super::Driver;
 use crate::conf::MainConf;
-use crate::discovery::{DiscoveryError, Found, Settings, Skipped};
+use crate::discovery::{Event, Found, Handler, Settings, Skipped};
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
 use ratelimitly_core::client::Discovered;
-use ratelimitly_core::membership::{Member, Membership};
+use ratelimitly_core::membership::gathering::Gathered;
+use ratelimitly_core::membership::{LeftOut, Member, Membership};
 use std::fmt;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+/// How long a cold worker waits at most for further addresses once it has one (the resolution delay of RFC 8305),
+/// milliseconds.
+const RESOLUTION_DELAY_MS: u32 = 50;
+
 impl Driver {
-    /// Starts a discovery if one is due. Its result comes in a later turn of the event loop.
+    /// Starts a discovery if one is due. Its events come in later turns of the event loop.
     pub(super) fn discover_if_due(self: &Rc<Self>) {
         let now = clock::monotonic();
         if self.with_core("discovery", |core| core.poll_discovery(now)) != Some(true) {
             return;
         }
-        let driver = Rc::downgrade(self);
+        let known = self.membership.borrow().clone();
         let discovery = self.discovery.borrow();
         let Some(discovery) = discovery.as_ref() else { return };
-        discovery.start(Box::new(move |result| {
-            if let Some(driver) = driver.upgrade() {
-                driver.discovered(result);
-            }
-        }));
+        discovery.start(known, handler(Rc::downgrade(self)));
     }
 
-    fn discovered(self: &Rc<Self>, result: Result<Found, DiscoveryError>) {
+    fn heard(self: &Rc<Self>, event: Event) {
         let now = clock::monotonic();
-        let found = match result {
-            Ok(found) => Membership::new(found.members).map(|members| (members, found.ttl_s, found.skipped)),
-            Err(error) => {
-                self.notes.discovery_failed(&error);
-                None
+        match event {
+            Event::Waits(nameservers) => {
+                self.lines.waits(&self.srv_name, &nameservers);
+                return;
             }
-        };
-        match found {
-            Some((members, ttl_s, skipped)) => {
-                self.notes.discovery_succeeded();
-                let membership = self.remember(members, &skipped);
-                self.with_core("members", |core| {
-                    core.handle_discovered(now, Discovered { membership, ttl_s })
-                });
+            Event::Usable(membership) => {
+                let membership = self.remember(membership, &LeftOut::default());
+                self.with_core("members", |core| core.handle_usable(now, membership));
             }
-            None => {
+            Event::Ended(Ok(found)) => self.discovered(found),
+            Event::Ended(Err(error)) => {
+                self.lines.failed(&error);
                 self.with_core("a failed discovery", |core| core.handle_discovery_failed(now));
             }
         }
         self.settle();
     }
 
+    fn discovered(&self, found: Found) {
+        let now = clock::monotonic();
+        let Found { gathered: Gathered { membership, partial, left_out }, ttl_s } = found;
+        self.lines.succeeded();
+        if let Some(lacking) = &partial {
+            self.lines.partial(&self.srv_name, lacking);
+        }
+        self.lines.over_bounds(&self.srv_name, &left_out);
+        let membership = self.remember(membership, &left_out);
+        let partial = partial.is_some();
+        self.with_core("members", |core| {
+            core.handle_discovered(now, Discovered { membership, ttl_s, partial })
+        });
+    }
+
     /// Logs a membership that differs from the last one; the same members stay the same allocation.
-    fn remember(&self, membership: Membership, skipped: &Skipped) -> Arc<Membership> {
+    fn remember(&self, membership: Membership, left_out: &LeftOut) -> Arc<Membership> {
         let mut known = self.membership.borrow_mut();
         match &*known {
             Some(known) if **known == membership => Arc::clone(known),
             _ => {
                 Log::of_cycle().write(
-                    Level::Info,
+                    Level::Notice,
                     format_args!(
-                        "ratelimitly: members of {} are now {}{skipped}",
+                        "ratelimitly: members of {} are now {}{}",
                         self.srv_name,
-                        List(membership.members())
+                        List(membership.members()),
+                        Skipped(left_out)
                     ),
                 );
                 Arc::clone(known.insert(Arc::new(membership)))
             }
         }
     }
+}
+
+/// A driver that is gone hears nothing any more.
+fn handler(driver: Weak<Driver>) -> Handler {
+    Rc::new(move |event| {
+        if let Some(driver) = driver.upgrade() {
+            driver.heard(event);
+        }
+    })
 }
 
 /// Members as one line of a log: ids with their addresses.
@@ -95,6 +121,7 @@ pub(super) fn settings(conf: &MainConf) -> Settings {
         servers: conf.dns.servers.clone(),
         timeout_ms: conf.dns.timeout_ms,
         valid_s: conf.dns.valid_s,
+        delay_ms: conf.policy.unit_ms().min(RESOLUTION_DELAY_MS),
         ipv4: conf.dns.ipv4,
         ipv6: conf.dns.ipv6,
         faults: Rc::clone(&conf.faults),

@@ -17,7 +17,6 @@ pub(super) struct Notes {
     seen: Cell<Counters>,
     cardinality: RefCell<Paced>,
     send_errors: RefCell<Paced>,
-    discovery: RefCell<Paced>,
     socket: RefCell<Paced>,
     drops: RefCell<Paced>,
     dropped: Cell<u64>,
@@ -35,7 +34,6 @@ impl Notes {
             seen: Cell::default(),
             cardinality: RefCell::default(),
             send_errors: RefCell::default(),
-            discovery: RefCell::default(),
             socket: RefCell::default(),
             drops: RefCell::default(),
             dropped: Cell::default(),
@@ -114,15 +112,6 @@ impl Notes {
             &self.rebind_failed,
             format_args!("rebind failed: {error}; retaining the old UDP socket, next try in {retry_ms} ms"),
         );
-    }
-
-    pub(super) fn discovery_failed(&self, error: &dyn fmt::Display) {
-        warn(&self.discovery, format_args!("discovery failed: {error}"));
-    }
-
-    /// The next failure is the first of its row again.
-    pub(super) fn discovery_succeeded(&self) {
-        self.discovery.borrow_mut().reset();
     }
 
     /// Datagrams that the kernel has dropped since it last told.

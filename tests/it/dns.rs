@@ -2,6 +2,10 @@
 //!
 //! Rows D18 to D28 are about a pure function and are shown by the tests of `crates/config`.
 
+mod recovery;
+mod settings;
+mod words;
+
 use ratelimitly_devserver::{Command, Config, DnsFault, Member, Servers};
 use ratelimitly_harness::{Builder, Dev, Nginx, eventually_some, http};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -194,7 +198,7 @@ async fn targets_with_unusable_addresses_only_are_named_as_such() {
     assert_eq!(status(&nginx).await, 429);
 
     let said = [
-        r"\[warn\].*no usable address was found for 1 target of .*; skipped: 3 addresses that nothing can be sent to: ",
+        r"\[error\].*no usable address was found for 1 server of .*; skipped: 3 addresses that nothing can be sent to: ",
         r"0\.0\.0\.0 224\.0\.0\.1 255\.255\.255\.255, 1 server without a usable address: s-7",
     ];
     nginx.await_log_line(&said.concat()).await;
@@ -234,7 +238,7 @@ async fn a_refresh_that_fails_keeps_the_members() {
     dev.dns_fault(DnsFault::NoSrv).await;
     eventually_some(RECOVERY, "a refresh fails", async || {
         assert_eq!(status(&nginx).await, 200);
-        (!nginx.log_lines(r"\[warn\].*discovery failed").is_empty()).then_some(())
+        (!nginx.log_lines(r"\[error\].*discovery failed").is_empty()).then_some(())
     })
     .await;
 
@@ -256,7 +260,7 @@ async fn a_failed_discovery_is_repeated_at_most_once_a_second() {
 
     let slow = took.iter().any(|took| *took > Duration::from_millis(1900));
     assert!(slow, "rows of three took {took:?}");
-    let lines = nginx.log_lines(r"\[warn\].*discovery failed");
+    let lines = nginx.log_lines(r"\[error\].*discovery failed");
     assert_eq!(lines.len(), 1, "a row of failures is logged once a minute: {lines:#?}");
     nginx.finish().await;
 }

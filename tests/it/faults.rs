@@ -161,7 +161,7 @@ async fn o16_o17_a_discovery_that_fails_leaves_the_module_one_socket() {
 
         assert_eq!(statuses(&nginx, 8).await, [429; 8], "{fault}");
 
-        let lines = nginx.await_log_lines(r"\[warn\].*ratelimitly: discovery failed: ", 1).await;
+        let lines = nginx.await_log_lines(r"\[error\].*ratelimitly: discovery failed: ", 1).await;
         assert!(lines[0].contains(text), "{fault}: {lines:#?}");
         assert_eq!(nginx.log_lines("admission failure=discovery").len(), 8);
         assert!(dev.requests().is_empty());

@@ -65,7 +65,7 @@ fn client(servers: u64) -> Client {
     let endpoint = |id| ([127, 0, 0, 1], 4000 + id as u16).into();
     let members = (0..servers).map(|id| Member { id: ServerId(id), endpoints: vec![endpoint(id)] }).collect();
     let membership = Arc::new(Membership::new(members).expect("members"));
-    client.handle_discovered(NOW, Discovered { membership, ttl_s: 300 });
+    client.handle_discovered(NOW, Discovered { membership, ttl_s: 300, partial: false });
     client
 }
 

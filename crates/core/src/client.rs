@@ -32,12 +32,14 @@ use self::queue::Queue;
 use self::slots::Slots;
 use crate::id::RequestId;
 use crate::key::ApiKey;
+use crate::membership::Membership;
 use crate::policy::Policy;
 use crate::time::{Millis, WallMillis};
 use crate::wire::{Auth, Observation, RateRequest, Resource, Tenant};
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::fmt;
+use std::sync::Arc;
 
 /// The client of one key and one policy.
 pub struct Client {
@@ -212,6 +214,16 @@ impl Client {
     /// horizon has passed meanwhile fail.
     pub fn handle_discovered(&mut self, now: Millis, found: Discovered) {
         self.discovery.found(now, found);
+        self.begin_waiting(now);
+    }
+
+    /// A discovery that goes on has found these members: they are used from now on, as after `handle_discovered`.
+    pub fn handle_usable(&mut self, now: Millis, membership: Arc<Membership>) {
+        self.discovery.usable(membership);
+        self.begin_waiting(now);
+    }
+
+    fn begin_waiting(&mut self, now: Millis) {
         while let Some(key) = self.waiting.pop_front() {
             match self.slots.live(key) {
                 Some(index) if now < self.horizon_end(&self.slots[index]) => self.begin(now, index),

@@ -2,6 +2,16 @@
 //!
 //! Made by discovery out of SRV and address records, held by the client and snapshotted for each admission. It
 //! never looks anything up and does not know when to look again.
+//!
+//! Rooms: `targets` keeps the usable SRV records, `gathering` turns the answers about their addresses into members,
+//! `bounds` decides which servers and addresses are kept when there are too many, `answer` holds what a lookup gave.
+
+pub mod answer;
+mod bounds;
+pub mod gathering;
+pub mod targets;
+
+pub use bounds::{Cut, LeftOut, MOST_ADDRESSES, MOST_ENDPOINTS, MOST_SERVERS, OverBounds};
 
 use crate::id::ServerId;
 use std::collections::BTreeMap;
@@ -37,6 +47,12 @@ impl Membership {
     /// The members, oldest first; never empty.
     pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// The member of this id.
+    pub fn member(&self, id: ServerId) -> Option<&Member> {
+        let position = self.members.binary_search_by_key(&id, |member| member.id).ok()?;
+        Some(&self.members[position])
     }
 }
 

@@ -60,6 +60,13 @@ impl Outage {
         if long { self.end(now, Ending::Success) } else { None }
     }
 
+    /// Notes a success that ends the outage however soon it comes after another one: for what happens seldom, as
+    /// discoveries do. `Some`: the log knows of the outage; write the end.
+    pub fn recovered(&mut self, now: Millis) -> Option<End> {
+        self.succeeded = now;
+        self.end(now, Ending::Success)
+    }
+
     /// To be called with each admission, whose end is not known yet. `Some`: failures have stopped for [`QUIET_MS`], and
     /// the log knows of them; write the end.
     pub fn look(&mut self, now: Millis) -> Option<End> {

@@ -252,19 +252,78 @@ fn x18_running_request_keeps_its_members() {
     assert_eq!(sim.sent_to(9), 1);
 }
 
-/// Times of the lookups that requests every 100 ms cause within `ms`, each succeeding with this TTL.
-fn refreshes(ttl_s: u32, ms: u64) -> Vec<u64> {
+/// Times of the lookups that requests every 100 ms cause within `ms`, each ended at once by `end`.
+fn lookups(ms: u64, mut end: impl FnMut(&mut Sim)) -> Vec<u64> {
     let mut sim = Sim::cold(Policy::single_round(20).unwrap(), vec![Server::silent(7)]);
-    sim.discover(ttl_s);
-    let end = sim.now + ms;
-    while sim.now < end {
+    end(&mut sim);
+    let last = sim.now + ms;
+    while sim.now < last {
         sim.run(100);
         sim.start();
         if sim.discoveries.last() == Some(&sim.now) {
-            sim.discover(ttl_s);
+            end(&mut sim);
         }
     }
     sim.discoveries.iter().map(|at| at.0).collect()
+}
+
+fn refreshes(ttl_s: u32, ms: u64) -> Vec<u64> {
+    lookups(ms, |sim| sim.discover(ttl_s))
+}
+
+#[test]
+fn partial_discovery_is_repeated_after_5_s_and_then_after_twice_as_long_each_time() {
+    let times = lookups(700_000, |sim| sim.discover_partly(3_600));
+    let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(times[0], 6_100);
+    assert_eq!(gaps, [10_100, 20_100, 40_100, 80_100, 160_100, 300_100]);
+}
+
+#[test]
+fn partial_discovery_is_not_repeated_later_than_the_ttl_says() {
+    assert_eq!(lookups(26_000, |sim| sim.discover_partly(8)), [6_100, 14_200, 22_300]);
+    assert_eq!(lookups(3_000, |sim| sim.discover_partly(1)), refreshes(1, 3_000));
+}
+
+#[test]
+fn whole_discovery_ends_the_streak_of_partial_ones() {
+    let mut ended = 0;
+    let times = lookups(40_000, |sim| {
+        ended += 1;
+        if ended == 3 { sim.discover(10) } else { sim.discover_partly(300) }
+    });
+    assert_eq!(times, [6_100, 16_200, 26_300, 31_400]);
+}
+
+#[test]
+fn members_of_a_discovery_that_goes_on_are_used_at_once() {
+    let mut sim = cold();
+    let waiting = sim.start();
+    sim.run(5);
+    sim.usable_only(&[7]);
+    assert_eq!((sim.sent_to(7), sim.sent_to(8)), (1, 0));
+    sim.run(1);
+    assert_eq!((sim.only().key, sim.outcome(), sim.only().members), (waiting, Outcome::Allow, 1));
+
+    sim.usable_only(&[7, 8]);
+    sim.start();
+    assert_eq!((sim.sent_to(7), sim.sent_to(8)), (2, 1));
+    assert_eq!(sim.discoveries.len(), 1, "the discovery is still under way");
+}
+
+#[test]
+fn discovery_that_fails_after_it_gave_members_leaves_them_and_is_repeated_after_a_second() {
+    let mut sim = cold();
+    sim.start();
+    sim.usable_only(&[7]);
+    sim.run(10);
+    sim.fail_discovery();
+    sim.run(900);
+    sim.start();
+    assert_eq!((sim.sent_to(7) > 0, sim.discoveries.len()), (true, 1));
+    sim.run(100);
+    sim.start();
+    assert_eq!(sim.discoveries.len(), 2);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn client(key: &ApiKey) -> Client {
     let mut client = Client::new(key, Policy::standard(20).expect("a policy"), [11; 32]);
     let member = Member { id: ServerId(SERVER), endpoints: vec![([127, 0, 0, 1], 4000).into()] };
     let membership = Arc::new(Membership::new(vec![member]).expect("a member"));
-    client.handle_discovered(NOW, Discovered { membership, ttl_s: 300 });
+    client.handle_discovered(NOW, Discovered { membership, ttl_s: 300, partial: false });
     client
 }
 

@@ -3,7 +3,8 @@
 //!
 //! Pure bookkeeping for the client: it decides that a lookup is due, the caller does it. A lookup is asked for only
 //! by a request or a report, never by time alone, and at most once a second, whether it succeeds or fails: a lookup
-//! that fails leaves the old members in use and is tried again by the first request a second after it began.
+//! that fails leaves the old members in use and is tried again by the first request a second after it began. A partial
+//! one is repeated after 5 s, and after twice as long each further time, up to the TTL.
 
 use super::Discovered;
 use crate::membership::Membership;
@@ -14,6 +15,10 @@ use std::sync::Arc;
 const PACE_MS: u64 = 1_000;
 /// Members older than this are looked up again however long their TTL is.
 const LONGEST_LIFE_MS: u64 = 300_000;
+/// Life of the members that a first partial lookup found.
+const PARTIAL_LIFE_MS: u64 = 5_000;
+/// Consecutive partial lookups that are told apart: after these, twice as long is beyond [`LONGEST_LIFE_MS`].
+const MOST_PARTIAL: u32 = 7;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lookup {
@@ -28,6 +33,8 @@ pub(super) struct Discovery {
     members: Option<Arc<Membership>>,
     found: Millis,
     life_ms: u64,
+    /// Consecutive partial lookups.
+    partial: u32,
     lookup: Lookup,
     /// No lookup has ended yet: requests may wait for it.
     first: bool,
@@ -40,6 +47,7 @@ impl Discovery {
             members: None,
             found: Millis(0),
             life_ms: 0,
+            partial: 0,
             lookup: Lookup::Idle,
             first: true,
             not_before: Millis(0),
@@ -73,12 +81,23 @@ impl Discovery {
         due
     }
 
+    /// Members of a lookup that goes on: usable from now on. What it finds at its end decides how long they live.
+    pub(super) fn usable(&mut self, membership: Arc<Membership>) {
+        self.first = false;
+        self.members = Some(membership);
+    }
+
     /// A lookup succeeded. Equal members keep their old snapshot, so that nothing else changes hands.
     pub(super) fn found(&mut self, now: Millis, found: Discovered) {
         self.lookup = Lookup::Idle;
         self.first = false;
         self.found = now;
-        self.life_ms = (u64::from(found.ttl_s).max(1) * 1_000).min(LONGEST_LIFE_MS);
+        self.partial = if found.partial { (self.partial + 1).min(MOST_PARTIAL) } else { 0 };
+        let ttl_ms = (u64::from(found.ttl_s).max(1) * 1_000).min(LONGEST_LIFE_MS);
+        self.life_ms = match self.partial {
+            0 => ttl_ms,
+            partial => (PARTIAL_LIFE_MS << (partial - 1)).min(ttl_ms),
+        };
         if self.members.as_ref().is_none_or(|known| *known != found.membership) {
             self.members = Some(found.membership);
         }

@@ -122,6 +122,8 @@ pub struct Discovered {
     pub membership: Arc<Membership>,
     /// The SRV record's TTL, seconds (or what `resolver ... valid=` put in its place); 0 counts as 1.
     pub ttl_s: u32,
+    /// Some server's addresses could not be found out: the next discovery is due sooner.
+    pub partial: bool,
 }
 
 /// Counters since the client was made; the caller turns them into paced log lines.

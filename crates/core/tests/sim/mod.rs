@@ -153,8 +153,22 @@ impl Sim {
         self.find(self.members(|id| ids.contains(&id)), ttl_s);
     }
 
+    /// A discovery finds the servers now, but could not find every listed server's addresses out.
+    pub fn discover_partly(&mut self, ttl_s: u32) {
+        let membership = self.membership();
+        self.client.handle_discovered(self.now, Discovered { membership, ttl_s, partial: true });
+        self.drain();
+    }
+
+    /// A discovery that goes on has found some of the servers by now.
+    pub fn usable_only(&mut self, ids: &[u64]) {
+        let membership = self.members(|id| ids.contains(&id));
+        self.client.handle_usable(self.now, membership);
+        self.drain();
+    }
+
     fn find(&mut self, membership: Arc<Membership>, ttl_s: u32) {
-        self.client.handle_discovered(self.now, Discovered { membership, ttl_s });
+        self.client.handle_discovered(self.now, Discovered { membership, ttl_s, partial: false });
         self.drain();
     }
 
