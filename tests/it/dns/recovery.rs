@@ -2,7 +2,7 @@
 
 use super::{RECOVERY, builder, next_discovery, recovers, start, status};
 use ratelimitly_devserver::{AddressAnswer, Command, DnsFault, Family, NoEdnsCode, Servers};
-use ratelimitly_tests::{Dev, Nginx, eventually_some, http};
+use ratelimitly_harness::{Dev, Nginx, eventually_some, http};
 use std::time::{Duration, Instant};
 
 /// Much longer than a test: what is not repeated sooner than this is not repeated.

@@ -2,7 +2,7 @@
 
 use super::{RECOVERY, status};
 use ratelimitly_devserver::{Command, Config};
-use ratelimitly_tests::{Builder, Dev, Nginx, eventually_some};
+use ratelimitly_harness::{Builder, Dev, Nginx, eventually_some};
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 
 const CONFIGURATION: &str = r#"

@@ -2,7 +2,7 @@
 
 use super::{start, status, with_fault};
 use ratelimitly_devserver::{AddressAnswer, DnsFault, Family, Servers};
-use ratelimitly_tests::Dev;
+use ratelimitly_harness::Dev;
 
 fn ipv4(answer: AddressAnswer) -> DnsFault {
     DnsFault::Addresses { servers: Servers::All, family: Some(Family::A), answer }
