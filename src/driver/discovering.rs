@@ -41,7 +41,7 @@ impl Driver {
                 return;
             }
             Event::Usable(membership) => {
-                let membership = self.remember(membership, &LeftOut::default());
+                let membership = self.remember(membership, None);
                 self.with_core("members", |core| core.handle_usable(now, membership));
             }
             Event::Ended(Ok(found)) => self.discovered(found),
@@ -61,30 +61,35 @@ impl Driver {
             self.lines.partial(&self.srv_name, lacking);
         }
         self.lines.over_bounds(&self.srv_name, &left_out);
-        let membership = self.remember(membership, &left_out);
+        let membership = self.remember(membership, Some(left_out));
         let partial = partial.is_some();
         self.with_core("members", |core| {
             core.handle_discovered(now, Discovered { membership, ttl_s, partial })
         });
     }
 
-    /// Logs a membership that differs from the last one; the same members stay the same allocation.
-    fn remember(&self, membership: Membership, left_out: &LeftOut) -> Arc<Membership> {
+    /// Logs a membership that differs from the last one, or of which something else was left out, which shows at a
+    /// discovery's end. The same members stay the same allocation.
+    fn remember(&self, membership: Membership, left_out: Option<LeftOut>) -> Arc<Membership> {
         let mut known = self.membership.borrow_mut();
+        let same = known.as_ref().is_some_and(|known| **known == membership);
+        if !same || self.lines.leaves_out_more(left_out.as_ref()) {
+            Log::of_cycle().write(
+                Level::Notice,
+                format_args!(
+                    "ratelimitly: members of {} are now {}{}",
+                    self.srv_name,
+                    List(membership.members()),
+                    Skipped(left_out.as_ref().unwrap_or(&LeftOut::default()))
+                ),
+            );
+        }
+        if let Some(left_out) = left_out {
+            self.lines.left_out.replace(left_out);
+        }
         match &*known {
-            Some(known) if **known == membership => Arc::clone(known),
-            _ => {
-                Log::of_cycle().write(
-                    Level::Notice,
-                    format_args!(
-                        "ratelimitly: members of {} are now {}{}",
-                        self.srv_name,
-                        List(membership.members()),
-                        Skipped(left_out)
-                    ),
-                );
-                Arc::clone(known.insert(Arc::new(membership)))
-            }
+            Some(known) if same => Arc::clone(known),
+            _ => Arc::clone(known.insert(Arc::new(membership))),
         }
     }
 }

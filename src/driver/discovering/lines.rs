@@ -6,10 +6,10 @@ use crate::discovery::{DiscoveryError, Over};
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
 use ratelimitly_core::membership::gathering::Lacking;
-use ratelimitly_core::membership::{LeftOut, OverBounds};
+use ratelimitly_core::membership::LeftOut;
 use ratelimitly_core::outage::{End, Outage, Words};
 use ratelimitly_core::pace::Paced;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -23,8 +23,8 @@ pub(in crate::driver) struct Lines {
     waits: RefCell<Paced>,
     partial: RefCell<Paced>,
     over: RefCell<Paced>,
-    /// What the last discovery left out because DNS lists too much.
-    over_bounds: Cell<OverBounds>,
+    /// What the last discovery left out.
+    pub(super) left_out: RefCell<LeftOut>,
 }
 
 impl Lines {
@@ -71,12 +71,19 @@ impl Lines {
     /// Says what was left out because DNS lists too much, if it is not what was left out before.
     pub(super) fn over_bounds(&self, name: &str, left_out: &LeftOut) {
         let now = left_out.over_bounds();
-        if self.over_bounds.replace(now) == now || now.is_nothing() {
+        if self.left_out.borrow().over_bounds() == now || now.is_nothing() {
             return;
         }
         if let Some(due) = self.over.borrow_mut().occurred(clock::monotonic()) {
             error_line(format_args!("DNS lists too much for {name}, not used: {}{due}", Over(left_out)));
         }
+    }
+}
+
+impl Lines {
+    /// Whether a discovery that has ended left out something else than the one before, and not nothing.
+    pub(super) fn leaves_out_more(&self, left_out: Option<&LeftOut>) -> bool {
+        left_out.is_some_and(|now| *now != LeftOut::default() && *now != *self.left_out.borrow())
     }
 }
 

@@ -12,14 +12,17 @@ fn lookups(servers: impl Into<Servers>, family: Option<Family>, answer: AddressA
     DnsFault::Addresses { servers: servers.into(), family, answer }
 }
 
-/// The servers that the next request reaches.
-async fn reached(dev: &Dev, nginx: &Nginx) -> Vec<u64> {
-    dev.clear_events();
-    assert_eq!(status(nginx).await, 200);
-    let mut reached: Vec<u64> = dev.requests().iter().map(|seen| seen.server).collect();
-    reached.sort_unstable();
-    reached.dedup();
-    reached
+/// Waits for a request that reaches exactly these servers. What the last one reaches may be recorded after its answer.
+async fn reaches(dev: &Dev, nginx: &Nginx, patience: Duration, servers: &[u64]) {
+    eventually_some(patience, format!("a request that reaches {servers:?}"), async || {
+        dev.clear_events();
+        assert_eq!(status(nginx).await, 200);
+        let mut reached: Vec<u64> = dev.requests().iter().map(|seen| seen.server).collect();
+        reached.sort_unstable();
+        reached.dedup();
+        (reached == servers).then_some(())
+    })
+    .await;
 }
 
 fn ids(dev: &Dev) -> Vec<u64> {
@@ -59,15 +62,12 @@ async fn a_worker_that_lacks_a_server_looks_for_it_again_after_five_seconds() {
     let [first, second, third] = [0, 1, 2].map(|place| dev.servers()[place].id);
     dev.dns_fault(lookups([first, second], Some(Family::A), AddressAnswer::ServFail)).await;
     let nginx = start(&dev, "close").await;
-    assert_eq!(reached(&dev, &nginx).await, [third]);
+    reaches(&dev, &nginx, RECOVERY, &[third]).await;
     let lacking = Instant::now();
 
     dev.clear_dns().await;
 
-    eventually_some(Duration::from_secs(30), "all servers are asked", async || {
-        (reached(&dev, &nginx).await == [first, second, third]).then_some(())
-    })
-    .await;
+    reaches(&dev, &nginx, Duration::from_secs(30), &[first, second, third]).await;
     assert!(lacking.elapsed() >= Duration::from_secs(4), "repeated after {:?}", lacking.elapsed());
     assert_eq!(dev.dns_counts().srv, 2);
     nginx.finish().await;
@@ -97,14 +97,11 @@ async fn what_a_cold_workers_discovery_finds_later_is_added() {
     let all = ids(&dev);
     dev.dns_fault(lookups(all[0], None, AddressAnswer::Silent)).await;
     let nginx = start(&dev, "close").await;
-    assert_eq!(reached(&dev, &nginx).await, all[1..]);
+    reaches(&dev, &nginx, RECOVERY, &all[1..]).await;
 
     dev.clear_dns().await;
 
-    eventually_some(RECOVERY, "the late server is asked", async || {
-        (reached(&dev, &nginx).await == all).then_some(())
-    })
-    .await;
+    reaches(&dev, &nginx, RECOVERY, &all).await;
     assert_eq!(dev.dns_counts().srv, 1, "it is the same discovery");
     nginx.finish().await;
 }
@@ -207,9 +204,6 @@ async fn a_worker_that_exits_while_discovery_fails_says_so() {
 async fn servers_of_every_priority_are_asked() {
     let dev = Dev::start().await;
     let nginx = start(&dev, "close").await;
-    eventually_some(RECOVERY, "every server is asked", async || {
-        (reached(&dev, &nginx).await == ids(&dev)).then_some(())
-    })
-    .await;
+    reaches(&dev, &nginx, RECOVERY, &ids(&dev)).await;
     nginx.finish().await;
 }
