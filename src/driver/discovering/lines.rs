@@ -5,8 +5,8 @@
 use crate::discovery::{DiscoveryError, Over};
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
-use ratelimitly_core::membership::gathering::Lacking;
 use ratelimitly_core::membership::LeftOut;
+use ratelimitly_core::membership::gathering::Lacking;
 use ratelimitly_core::outage::{End, Outage, Words};
 use ratelimitly_core::pace::Paced;
 use std::cell::RefCell;
