@@ -151,7 +151,7 @@ async fn members_of_both_families_are_asked_from_one_socket() {
     let (over_v4, over_v6) =
         eventually_some(Duration::from_secs(10), "a request to both servers", async || {
             v4.clear_events();
-        v6.clear_events();
+            v6.clear_events();
             assert_eq!(status(&nginx).await, 200);
             let (over_v4, over_v6) = (v4.requests(), v6.requests());
             (!over_v4.is_empty() && !over_v6.is_empty()).then_some((over_v4, over_v6))
