@@ -1,5 +1,5 @@
 //! What docs/overload.md says a guard does not do: the smallest sample counts, so one fast answer beside slow ones holds
-//! the guard open.
+//! the guard open. And what the tracker's defaults do: they keep it closed on a backend that has recovered.
 
 use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, http};
 use std::time::Duration;
@@ -23,6 +23,26 @@ const CONF: &str = r#"
             }
             location /fast {
                 empty_gif;
+            }
+        }
+    }
+"#;
+
+/// A tracker with its defaults.
+const DEFAULTS: &str = r#"
+    http {
+        ratelimitly_auth_key {key};
+        ratelimitly_dns_srv {zone};
+        ratelimitly_dns_resolver {dns};
+        ratelimitly_policy standard unit=600ms;
+        ratelimitly_tracker shop "service=shop";
+        ratelimitly_guard keeping_up tracker=shop threshold=1s;
+        server {
+            listen 127.0.0.1:{port};
+            location / {
+                ratelimitly guard=keeping_up;
+                ratelimitly_report shop;
+                proxy_pass http://{upstream};
             }
         }
     }
@@ -57,6 +77,27 @@ async fn without_the_fast_answer_the_guard_is_closed() {
     reported(&dev, &nginx, "/slow", 1).await;
 
     assert_eq!(http::get(nginx.port(), "/slow").await.status, 429);
+    nginx.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_slow_requests_close_a_guard_with_default_settings_on_a_backend_that_is_fast_again() {
+    let upstream = Upstream::start(|seen| match seen.target.as_str() {
+        "/slow" => Answer::Late(SLOW, 200, "slow\n".into()),
+        _ => Answer::ok("fast\n"),
+    });
+    let (dev, upstream) = (Dev::single().await, upstream.await);
+    let nginx = Nginx::builder(DEFAULTS).dev(&dev).set("upstream", upstream.address()).start().await;
+    nginx.admits().await;
+    let mut slow = JoinSet::new();
+    for _ in 0..8 {
+        let port = nginx.port();
+        slow.spawn(async move { http::get(port, "/slow").await.status });
+    }
+    assert_eq!(slow.join_all().await, [200; 8], "until the eighth sample the guard is open");
+    dev.await_reports("all eight durations are reported", |seen| seen.len() == 8).await;
+
+    assert_eq!(http::get(nginx.port(), "/fast").await.status, 429);
     nginx.finish().await;
 }
 
