@@ -8,6 +8,7 @@
 mod discovering;
 mod notes;
 mod rebind;
+mod receiving;
 mod settle;
 
 use crate::conf::{Fail, Fault, Faults, MainConf};
@@ -21,13 +22,15 @@ use crate::nginx::log::{Level, Log};
 use crate::nginx::phases::VariableIndex;
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::Timer;
-use crate::nginx::udp::{BATCH, Bound, Received, Receiver, Sender, UdpSocket};
+use crate::nginx::udp::{BATCH, Bound, Receiver, Sender, UdpSocket};
 use crate::worker::{Slot, Unavailable};
 use discovering::Lines;
 use notes::Notes;
+use ratelimitly_core::backlog::PutOff;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
 use ratelimitly_core::membership::Membership;
 use ratelimitly_core::wire::Observation;
+use receiving::Reading;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
@@ -74,8 +77,9 @@ pub struct Driver {
     socket: RefCell<Option<UdpSocket>>,
     sender: RefCell<Sender>,
     receiver: RefCell<Receiver>,
+    reading: Reading,
     /// The suspended requests, by their admission's slot. A slot stays taken until its request is about to be resumed.
-    waiting: RefCell<Vec<Option<(AdmissionKey, Waiter)>>>,
+    waiting: RefCell<Vec<Option<Waiting>>>,
     settling: Cell<bool>,
     /// Set by a panic inside the core, whose state is not to be trusted any more.
     broken: Cell<bool>,
@@ -98,6 +102,14 @@ pub struct Driver {
     myself: Weak<Driver>,
 }
 
+/// A suspended request.
+struct Waiting {
+    key: AdmissionKey,
+    waiter: Waiter,
+    /// Whether its deadline waits for the rest of what the socket holds.
+    put_off: PutOff,
+}
+
 impl Driver {
     /// Sets everything up; nothing is left behind where a part fails.
     pub fn set_up(conf: &MainConf, slot: &Rc<Slot>) -> Result<Rc<Driver>, SetUpError> {
@@ -115,6 +127,7 @@ impl Driver {
             socket: RefCell::new(None),
             sender: RefCell::new(Sender::new()),
             receiver: RefCell::new(Receiver::new()),
+            reading: Reading::new(),
             waiting: RefCell::default(),
             settling: Cell::new(false),
             broken: Cell::new(false),
@@ -168,7 +181,7 @@ impl Driver {
         if waiting.len() <= index {
             waiting.resize_with(index + 1, || None);
         }
-        waiting[index] = Some((key, waiter));
+        waiting[index] = Some(Waiting { key, waiter, put_off: PutOff::default() });
         Ok(())
     }
 
@@ -187,40 +200,6 @@ impl Driver {
         self.with_core("cancelling an admission", |core| core.cancel(key));
         // Nothing is to be sent, but a rebind may have waited for this one.
         self.settle_soon();
-    }
-
-    /// An admission's timer has fired.
-    pub fn handle_deadline(&self, key: AdmissionKey) {
-        let now = clock::monotonic();
-        self.with_core("an admission's deadline", |core| core.handle_timeout(now, key));
-        self.settle_soon();
-    }
-
-    /// Takes in what the socket has, up to one batch, and lets the decided requests go on in this turn.
-    fn receive(self: &Rc<Self>) {
-        let now = clock::monotonic();
-        let received = self.with_core("receiving", |core| {
-            let socket = self.socket.borrow();
-            let Some(socket) = socket.as_ref() else { return Received::default() };
-            if self.faults.fires(Fault::ReceivePanic) {
-                panic!("injected panic while the core takes datagrams in");
-            }
-            let received =
-                socket.receive(&mut self.receiver.borrow_mut(), |datagram| core.handle_datagram(datagram));
-            core.finish_batch(now);
-            received
-        });
-        let received = received.unwrap_or_default();
-        self.notes.dropped(received.dropped);
-        self.note_rebind_pending();
-        if let Some(socket) = self.socket.borrow().as_ref() {
-            if received.more {
-                socket.resume_later();
-            } else if let Err(error) = socket.arm() {
-                self.notes.socket_trouble(&error);
-            }
-        }
-        self.settle();
     }
 
     /// The socket takes datagrams again: sends what had to wait for that.
@@ -270,8 +249,8 @@ impl Driver {
 
     fn take_waiter(&self, key: AdmissionKey) -> Option<Waiter> {
         let mut waiting = self.waiting.borrow_mut();
-        let place = waiting.get_mut(key.slot as usize)?;
-        place.take_if(|(waiting, _)| *waiting == key).map(|(_, waiter)| waiter)
+        let entry = waiting.get_mut(key.slot as usize)?;
+        entry.take_if(|entry| entry.key == key).map(|entry| entry.waiter)
     }
 }
 

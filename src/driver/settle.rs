@@ -4,7 +4,7 @@
 //! turn of the event loop, so that admissions started in one turn are sent by one system call. A resumed request may
 //! change the core again; the loop goes on until nothing is left.
 
-use super::{BATCH, Driver, notes};
+use super::{BATCH, Driver, Waiting, notes};
 use crate::context::{Decision, Waiter};
 use crate::nginx::border;
 use crate::nginx::clock;
@@ -49,6 +49,7 @@ impl Driver {
             return;
         }
         let running = Running(self);
+        self.reading.end_of_deadlines();
         loop {
             self.flush();
             self.arm_deadlines();
@@ -106,10 +107,10 @@ impl Driver {
         let now = clock::monotonic();
         while let Some((key, deadline)) = self.with_core("a deadline", |core| core.poll_deadline()).flatten()
         {
-            if let Some(Some((waiting, waiter))) = self.waiting.borrow().get(key.slot as usize)
-                && *waiting == key
+            if let Some(Some(entry)) = self.waiting.borrow().get(key.slot as usize)
+                && entry.key == key
             {
-                waiter.context().wake_at(now, deadline);
+                entry.waiter.context().wake_at(now, deadline);
             }
         }
     }
@@ -152,7 +153,7 @@ impl Driver {
         for index in 0..slots {
             // The borrow ends with this statement, before the request runs.
             let waiting = self.waiting.borrow_mut()[index].take();
-            if let Some((_, waiter)) = waiting {
+            if let Some(Waiting { waiter, .. }) = waiting {
                 waiter.finish(self.verdict_index, Decision::of_failure(self.fail));
             }
         }

@@ -17,12 +17,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 
-/// Most datagrams taken in or handed out by one system call, and most taken in by one read event.
-pub const BATCH: usize = 64;
+/// Most datagrams taken in or handed out by one system call.
+pub use ratelimitly_core::backlog::BATCH;
 /// Asked of the kernel for the receive queue and for the send buffer, bytes: room for a burst of some thousand requests
 /// to three servers each in one event-loop iteration, and for their answers (the kernel counts 768 bytes and more for a
 /// short datagram, and doubles what is asked). `net.core.rmem_max` and `net.core.wmem_max` may cut it.
 const QUEUE: libc::c_int = 4 << 20;
+/// The kernel counts more than this for the shortest datagram, bytes.
+const SHORTEST: u64 = 512;
+/// Most datagrams that the kernel's receive queue holds.
+pub const QUEUE_LENGTH: u64 = 2 * QUEUE as u64 / SHORTEST;
 
 /// Which addresses a socket reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +117,9 @@ pub struct Outgoing<'a> {
 /// What a receive has to say beside the datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
-    /// The budget is used up and there may be more.
+    /// How many datagrams there were.
+    pub datagrams: usize,
+    /// The batch is full and there may be more.
     pub more: bool,
     /// Datagrams for this socket that the kernel has dropped since it last told, mostly because the queue was full.
     pub dropped: u32,
@@ -214,8 +220,8 @@ impl UdpSocket {
 
     /// Takes in at most [`BATCH`] datagrams and hands each to `each`.
     pub fn receive(&self, receiver: &mut Receiver, each: impl FnMut(&mut [u8])) -> Received {
-        let more = receiver.receive(self.connection.fd().as_raw_fd(), each);
+        let datagrams = receiver.receive(self.connection.fd().as_raw_fd(), each);
         let dropped = receiver.dropped().map_or(0, |count| count.wrapping_sub(self.dropped.replace(count)));
-        Received { more, dropped }
+        Received { datagrams, more: datagrams == BATCH, dropped }
     }
 }

@@ -2,6 +2,7 @@
 
 mod blocked;
 mod leaving;
+mod resets;
 
 use ratelimitly_devserver::{Command, Fault, Order, Servers};
 use ratelimitly_harness::raw::Raw;

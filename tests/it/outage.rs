@@ -205,14 +205,15 @@ async fn one_server_of_wrong_counts_hurts_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn o13_a_read_event_takes_at_most_64_datagrams() {
+async fn o13_a_read_takes_batches_of_64_and_leaves_the_rest_to_the_next_iteration() {
     let source = |file: &str| {
         let path = ratelimitly_harness::environment::repository().join(file);
         std::fs::read_to_string(path).expect("the source is there")
     };
 
-    assert!(source("src/nginx/udp.rs").contains("pub const BATCH: usize = 64;"));
-    assert!(source("src/driver.rs").contains("socket.resume_later()"));
+    assert!(source("crates/core/src/backlog.rs").contains("pub const BATCH: usize = 64;"));
+    assert!(source("src/driver/receiving.rs").contains("read.datagrams + BATCH > most"));
+    assert!(source("src/driver/receiving.rs").contains("socket.resume_later()"));
     let connection = source("src/nginx/connection.rs");
     assert!(connection.contains("ngx_post_event(read, ptr::addr_of_mut!(ffi::ngx_posted_next_events))"));
 }

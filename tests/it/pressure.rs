@@ -4,6 +4,7 @@
 
 mod clock;
 mod flood;
+mod late;
 mod limits;
 mod membership;
 pub(crate) mod namespace;

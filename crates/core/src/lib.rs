@@ -6,6 +6,7 @@
 //! arguments, and what should happen goes out as plain data.
 #![forbid(unsafe_code)]
 
+pub mod backlog;
 pub mod client;
 pub mod id;
 pub mod key;

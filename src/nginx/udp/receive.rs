@@ -67,8 +67,8 @@ impl Receiver {
         is_count.then_some(control.dropped)
     }
 
-    /// Hands each datagram to `each`; tells whether there may be more.
-    pub(super) fn receive(&mut self, fd: libc::c_int, mut each: impl FnMut(&mut [u8])) -> bool {
+    /// Hands each datagram to `each`; says how many there were.
+    pub(super) fn receive(&mut self, fd: libc::c_int, mut each: impl FnMut(&mut [u8])) -> usize {
         let received = self.receive_batch(fd);
         for (message, buffer) in self.messages[..received].iter().zip(&self.buffers) {
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC == 0 {
@@ -77,7 +77,7 @@ impl Receiver {
                 each(&mut buffer[..message.msg_len as usize]);
             }
         }
-        received == BATCH
+        received
     }
 
     /// How many datagrams the kernel had. An error is an interruption or a pending error of the socket, which the call
