@@ -28,6 +28,21 @@ const POLICIES: [&str; 8] = [
     "standard\nreplays=1",
 ];
 
+const RESOLV_CONFS: [&str; 4] = [
+    "nameserver 10.0.0.1\nnameserver ::1\r\noptions ndots:2\n",
+    "\u{feff}nameserver [fd00::2]:5353 # one\nNAMESERVER 10.0.0.2\n",
+    "nameserver fe80::1%eth0\nnameserver dns.example\nnameserver\n",
+    "search example.net\n",
+];
+const ADDRESSES: [&str; 6] = [
+    "127.0.0.53\nvalid=30s\nipv6=off",
+    "[::1]:5353\nlocalhost:54\nipv4=on",
+    "::1",
+    "rl.example.com.",
+    "127.0.0.1:65536",
+    "_ratelimitly._udp.a",
+];
+
 struct Corpus(PathBuf);
 
 impl Corpus {
@@ -86,7 +101,13 @@ fn main() -> io::Result<()> {
     for request in all("rate_requests").chain(all("latency_reports")) {
         corpus.request(request)?;
     }
-    for (target, values) in [("rate", &RATES[..]), ("duration", &DURATIONS), ("policy", &POLICIES)] {
+    for (target, values) in [
+        ("rate", &RATES[..]),
+        ("duration", &DURATIONS),
+        ("policy", &POLICIES),
+        ("resolv_conf", &RESOLV_CONFS),
+        ("address", &ADDRESSES),
+    ] {
         for value in values {
             corpus.add(target, [value.as_bytes(), b""])?;
         }
