@@ -23,6 +23,9 @@ pub enum DnsNameError {
     /// The whole SRV name.
     #[error("\"{0}\" begins with \"{SERVICE}\", which is put before the name: leave it out")]
     Service(Excerpt),
+    /// A URL.
+    #[error("\"{0}\" is a URL, expected only the domain name in it, without scheme, port and path")]
+    Url(Excerpt),
     /// An API key.
     #[error("\"{0}\" is an API key, expected a domain name; the key belongs to ratelimitly_auth_key")]
     Key(Excerpt),
@@ -52,6 +55,9 @@ pub fn srv_name(name: &[u8]) -> Result<String, DnsNameError> {
     if name.get(..SERVICE.len()).is_some_and(|start| start.eq_ignore_ascii_case(SERVICE.as_bytes())) {
         return Err(DnsNameError::Service(shown));
     }
+    if name.windows(3).any(|part| part == b"://") {
+        return Err(DnsNameError::Url(shown));
+    }
     for label in name.split(|&b| b == b'.') {
         if label.is_empty() || label.len() > LABEL_MAX {
             return Err(DnsNameError::Label(shown));
@@ -75,6 +81,12 @@ pub fn default_srv_name(key_id: u64) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_url_is_called_one() {
+        assert!(matches!(srv_name(b"https://rl.example.com/"), Err(DnsNameError::Url(_))));
+        assert!(matches!(srv_name(b"rl.example.com:53"), Err(DnsNameError::Character(_))));
+    }
 
     #[test]
     fn the_service_is_put_before_the_name() {

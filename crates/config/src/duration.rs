@@ -58,6 +58,11 @@ pub fn parse_ms(text: &[u8]) -> Result<u32, DurationError> {
     }
 }
 
+/// Whether a duration is a number without any unit, so that it is seconds.
+pub fn has_no_unit(text: &[u8]) -> bool {
+    text.trim_ascii_end().iter().all(u8::is_ascii_digit)
+}
+
 /// The number at the start of `text` (saturating: too many digits are above every range) and its digits' count.
 fn leading_number(text: &[u8]) -> (u64, usize) {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -93,6 +98,12 @@ fn without_leading_spaces(text: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_number_alone_has_no_unit() {
+        assert!(has_no_unit(b"250") && has_no_unit(b"250 "));
+        assert!(!has_no_unit(b"250ms") && !has_no_unit(b"4m10"));
+    }
 
     #[test]
     fn units_and_compounds() {

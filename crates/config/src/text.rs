@@ -1,4 +1,4 @@
-//! What messages are made of: foreign bytes made harmless, and numbers of things.
+//! What messages are made of: foreign bytes made harmless, and numbers of things; what a value holds by mistake.
 //!
 //! Values may be long, binary or chosen by a client, so a message never holds more than an [`Excerpt`] of one.
 
@@ -62,6 +62,20 @@ pub fn holds_key(value: &[u8]) -> bool {
     key_start(value).is_some()
 }
 
+/// Quotes of word processors and of other languages, which nginx takes for plain bytes: \u{201c}, \u{201d}, \u{201e}, \u{2018},
+/// \u{2019}, \u{201a}, \u{ab}, \u{bb}.
+const TYPOGRAPHIC_QUOTES: [char; 8] =
+    ['\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}', '\u{201a}', '\u{ab}', '\u{bb}'];
+
+/// Whether a value, or the value of `name=value`, begins or ends with a typographic quote.
+pub fn has_typographic_quotes(value: &[u8]) -> bool {
+    let Ok(value) = std::str::from_utf8(value) else { return false };
+    let inner = value.split_once('=').map_or("", |(_, value)| value);
+    [value, inner]
+        .iter()
+        .any(|text| text.starts_with(TYPOGRAPHIC_QUOTES) || text.ends_with(TYPOGRAPHIC_QUOTES))
+}
+
 /// A number of things, in words: `1 zone`, `2 zones`.
 #[derive(Clone, Copy, Debug)]
 pub struct Count(pub usize, pub &'static str);
@@ -118,6 +132,23 @@ mod tests {
     fn keys_are_seen_anywhere_in_a_value() {
         assert!(holds_key(b"bucket=$host RL-AES1qqq") && !begins_with_key(b"bucket=rl-aes1qqq"));
         assert!(begins_with_key(b"rl-cookie1qqq") && !holds_key(b"rl-aes"));
+    }
+
+    #[test]
+    fn typographic_quotes_are_seen_at_both_ends_of_a_value() {
+        for value in [
+            "\u{201c}bucket=a",
+            "bucket=\u{201e}a",
+            "b\u{201d}",
+            "\u{2018}a\u{2019}",
+            "service=\u{ab}x\u{bb}",
+        ] {
+            assert!(has_typographic_quotes(value.as_bytes()), "{value}");
+        }
+        for value in ["bucket=\"a\"", "bucket=it\u{2019}s", "", "caf\u{e9}"] {
+            assert!(!has_typographic_quotes(value.as_bytes()), "{value}");
+        }
+        assert!(!has_typographic_quotes(b"\xe2\x80"));
     }
 
     #[test]
