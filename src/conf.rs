@@ -4,15 +4,21 @@
 //! `commands` is the table that nginx calls; `settings`, `define` and `rules` hold the directives; `finish` checks the
 //! whole at the end of the http block. Nothing here runs for a request but plain field reads.
 
+mod checks;
 mod commands;
 mod define;
 mod definitions;
+mod doubts;
 mod fault;
 mod finish;
+mod hints;
+mod label;
+mod loading;
 mod problem;
 mod rules;
 mod settings;
 mod template;
+mod warnings;
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -29,6 +35,7 @@ pub use commands::COMMANDS;
 pub use definitions::{Guard, NAME_MAX, Tracker, Zone};
 pub use fault::{Fault, Faults};
 pub use finish::{Rejected, finish};
+pub use label::Label;
 pub use rules::Admission;
 pub use template::{Parsed, Template};
 
@@ -40,9 +47,8 @@ use crate::nginx::module::ModuleIndex;
 use crate::nginx::phases::{NoteIndex, VariableIndex};
 use crate::nginx::request::Request;
 use crate::worker::WorkerSlot;
-use definitions::{Definitions, Group};
-use problem::Kind;
-use rules::{InEffect, Report, Rules};
+use loading::Loading;
+use rules::{Report, Rules};
 
 /// What happens to a request without a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,21 +98,8 @@ pub struct MainConf {
     pub worker: WorkerSlot,
     /// Injected faults.
     pub faults: Rc<Faults>,
-    zones: Definitions<Zone>,
-    trackers: Definitions<Tracker>,
-    guards: Definitions<Guard>,
-    groups: Definitions<Group>,
-    given: Given,
-    in_effect: InEffect,
-}
-
-/// Directives that have been read, until `finish` puts their values in their place.
-#[derive(Default)]
-struct Given {
-    srv_name: Option<String>,
-    resolver: Option<settings::OwnResolver>,
-    policy: Option<Policy>,
-    debug: Option<()>,
+    /// What only loading needs; `finish` empties it.
+    loading: Loading,
 }
 
 /// A server's or location's configuration.
@@ -115,7 +108,7 @@ pub struct LocationConf {
     /// The rules in effect.
     pub admission: Option<Rc<Admission>>,
     /// The label in effect.
-    pub label: Option<Rc<Template>>,
+    pub label: Option<Rc<Label>>,
     /// The tracker that reports go to.
     pub report: Option<Rc<Tracker>>,
     rules: Rules,
@@ -136,12 +129,7 @@ impl MainConf {
             passage: Cell::default(),
             worker: Default::default(),
             faults: Rc::default(),
-            zones: Definitions::new(Kind::Zone),
-            trackers: Definitions::new(Kind::Tracker),
-            guards: Definitions::new(Kind::Guard),
-            groups: Definitions::new(Kind::Group),
-            given: Given::default(),
-            in_effect: InEffect::default(),
+            loading: Loading::default(),
         })
     }
 

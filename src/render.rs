@@ -15,7 +15,7 @@ use ratelimitly_core::client::Ask;
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_core::wire::{Guard as GuardBlock, MAX_LABEL, Resource};
 
-use crate::conf::{Guard, LocationConf, NAME_MAX, Parsed, Template, Tracker, Zone};
+use crate::conf::{Guard, Label, LocationConf, NAME_MAX, Parsed, Template, Tracker, Zone};
 use crate::nginx::complex_value::EvaluateError;
 use crate::nginx::request::Request;
 
@@ -138,7 +138,7 @@ pub fn render<'a>(
 ) -> Result<Ask<'a>, RenderError> {
     let Buffers { resources, guards } = buffers;
     let label = match &conf.label {
-        Some(template) => render_label(request, template)?,
+        Some(label) => render_label(request, label)?,
         None => &[],
     };
     let Some(admission) = &conf.admission else {
@@ -242,9 +242,9 @@ fn checked_name<'a>(
 }
 
 /// The label, empty where none is sent.
-fn render_label<'a>(request: &'a Request, template: &'a Template) -> Result<&'a [u8], RenderError> {
-    match template.value(request)? {
-        label if label.len() > MAX_LABEL => Err(RenderError::LabelTooLong { len: label.len() }),
-        label => Ok(label),
+fn render_label<'a>(request: &'a Request, label: &'a Label) -> Result<&'a [u8], RenderError> {
+    match label.value(request)? {
+        text if text.len() > MAX_LABEL => Err(RenderError::LabelTooLong { len: text.len() }),
+        text => Ok(text),
     }
 }

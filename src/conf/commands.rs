@@ -9,8 +9,7 @@ use ngx::ffi::{
     NGX_HTTP_SRV_CONF, ngx_command_t, ngx_conf_t, ngx_str_t, ngx_uint_t,
 };
 
-use ratelimitly_config::text::{Excerpt, holds_key};
-
+use crate::conf::hints::{Explained, Slip, warn_of_text};
 use crate::conf::problem::Problem;
 use crate::conf::{LocationConf, MainConf, define, rules, settings};
 use crate::nginx::border::guarded;
@@ -90,31 +89,32 @@ macro_rules! place_setter {
 fn answer(cf: &Conf, handler: impl FnOnce() -> Result<(), Problem>) -> *mut c_char {
     guarded("a directive", NGX_CONF_ERROR, || match handler() {
         Ok(()) => {
-            warn_of_keys(cf);
+            warn_of_text(cf);
             NGX_CONF_OK
         }
         Err(problem) => {
-            cf.log(Level::Emerg, &cf.directive(), problem);
+            cf.log(Level::Emerg, &cf.directive(), Explained(problem, Slip::of(cf)));
             NGX_CONF_ERROR
         }
     })
 }
 
-/// A key that was put where any text goes: it would reach the servers as a label, and messages as a name.
-fn warn_of_keys(cf: &Conf) {
-    if cf.directive() == "ratelimitly_auth_key" {
-        return;
-    }
-    for argument in cf.arguments().into_iter().filter(|argument| holds_key(argument)) {
-        let argument = Excerpt::new(argument);
-        cf.warn(format_args!(
-            "\"{argument}\" holds an API key, which is taken for plain text here; expected other text, the key belongs \
-             to \"ratelimitly_auth_key\""
-        ));
-    }
+/// `ratelimitly_auth_key`, whose argument is gone afterwards: nginx would keep it as long as the configuration, and in
+/// freed memory beyond that.
+unsafe extern "C" fn set_auth_key(
+    cf: *mut ngx_conf_t,
+    _cmd: *mut ngx_command_t,
+    conf: *mut c_void,
+) -> *mut c_char {
+    // SAFETY: nginx passes the loader and, by the table's offset, this module's main configuration, which nothing else
+    // refers to during the call.
+    let (cf, main) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<MainConf>()) };
+    let answered = answer(cf, || settings::auth_key(cf, main));
+    // SAFETY: the handler keeps nothing of the arguments; a directive of the http block comes from a file.
+    unsafe { cf.wipe_arguments() };
+    answered
 }
 
-http_setter!(set_auth_key, settings::auth_key);
 http_setter!(set_dns_srv, settings::dns_srv);
 http_setter!(set_dns_resolver, settings::dns_resolver);
 http_setter!(set_policy, settings::policy);

@@ -12,6 +12,7 @@ use ratelimitly_core::id::TrackerSettings;
 
 use crate::conf::MainConf;
 use crate::conf::definitions::{Group, Guard, NAME_MAX, Tracker, Zone};
+use crate::conf::doubts::{self, Value};
 use crate::conf::problem::Problem;
 use crate::conf::template::{Parsed, Template};
 use crate::nginx::conf::Conf;
@@ -30,11 +31,16 @@ const MIN_SAMPLE_THRESHOLD: u32 = 8;
 pub fn zone(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let arguments = cf.arguments();
     let (name, rest) = split_name(&arguments, ZONE)?;
-    main.zones.refuse_taken(name)?;
+    main.loading.zones.refuse_taken(name)?;
     let [bucket, rate] = named(rest, ["bucket", "rate"], ZONE)?;
-    let bucket = identity(cf, "bucket", required(bucket, "bucket", ZONE)?)?;
-    let rate = judged(cf, "rate", required(rate, "rate", ZONE)?, parse_rate)?;
-    main.zones.insert(name, Zone::new(name, bucket, rate));
+    let (bucket_text, rate_text) = (required(bucket, "bucket", ZONE)?, required(rate, "rate", ZONE)?);
+    let bucket = identity(cf, "bucket", bucket_text)?;
+    let rate = judged(cf, "rate", rate_text, parse_rate)?;
+    main.loading.zones.insert(name, Zone::new(name, bucket, rate), cf.place());
+    let warnings = &mut main.loading.warnings;
+    doubts::chosen(cf, warnings, bucket_text);
+    doubts::spoiled(cf, warnings, "ratelimitly_zone", Value::Name("bucket"), bucket_text);
+    doubts::spoiled(cf, warnings, "ratelimitly_zone", Value::Figure("rate"), rate_text);
     Ok(())
 }
 
@@ -45,7 +51,7 @@ pub fn tracker(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     if name == b"off" {
         return Err(Problem::Reserved);
     }
-    main.trackers.refuse_taken(name)?;
+    main.loading.trackers.refuse_taken(name)?;
     if rest.iter().any(|argument| argument.starts_with(b"buffer_size=")) {
         return Err(Problem::BufferSize);
     }
@@ -57,8 +63,13 @@ pub fn tracker(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
         min_sample_threshold: minimum
             .map_or(Ok(MIN_SAMPLE_THRESHOLD), |text| number("min_sample_threshold", text))?,
     };
-    let service = identity(cf, "service", required(service, "service", TRACKER)?)?;
-    main.trackers.insert(name, Tracker::new(name, service, settings));
+    let service_text = required(service, "service", TRACKER)?;
+    let service = identity(cf, "service", service_text)?;
+    let tracker = main.loading.trackers.insert(name, Tracker::new(name, service, settings), cf.place());
+    let warnings = &mut main.loading.warnings;
+    doubts::spoiled(cf, warnings, "ratelimitly_tracker", Value::Name("service"), service_text);
+    let left_out = [("ttl", ttl.is_none()), ("min_sample_threshold", minimum.is_none())];
+    doubts::tracker(cf, warnings, &tracker, left_out);
     Ok(())
 }
 
@@ -66,12 +77,15 @@ pub fn tracker(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
 pub fn guard(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let arguments = cf.arguments();
     let (name, rest) = split_name(&arguments, GUARD)?;
-    main.guards.refuse_taken(name)?;
+    main.loading.guards.refuse_taken(name)?;
     let [tracker, threshold] = named(rest, ["tracker", "threshold"], GUARD)?;
-    let tracker = Rc::clone(main.trackers.refer(required(tracker, "tracker", GUARD)?)?);
-    let threshold = required(threshold, "threshold", GUARD)?;
-    let threshold = judged(cf, "threshold", threshold, |text| milliseconds("threshold", text))?;
-    main.guards.insert(name, Guard::new(name, tracker, threshold));
+    let tracker = Rc::clone(main.loading.trackers.refer(required(tracker, "tracker", GUARD)?)?);
+    let threshold_text = required(threshold, "threshold", GUARD)?;
+    let threshold = judged(cf, "threshold", threshold_text, |text| milliseconds("threshold", text))?;
+    let guard = main.loading.guards.insert(name, Guard::new(name, tracker, threshold), cf.place());
+    let warnings = &mut main.loading.warnings;
+    doubts::spoiled(cf, warnings, "ratelimitly_guard", Value::Figure("threshold"), threshold_text);
+    doubts::guard(cf, warnings, &guard, threshold_text);
     Ok(())
 }
 
@@ -79,16 +93,16 @@ pub fn guard(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
 pub fn group(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let arguments = cf.arguments();
     let (name, rest) = split_name(&arguments, GROUP)?;
-    main.groups.refuse_taken(name)?;
+    main.loading.groups.refuse_taken(name)?;
     if rest.is_empty() {
         return Err(Problem::Arguments { error: ArgumentError::Missing("zone"), usage: GROUP });
     }
     let zones = rest.iter().map(|argument| match split(argument) {
-        Some((b"zone", zone)) => main.zones.refer(zone).cloned(),
+        Some((b"zone", zone)) => main.loading.zones.refer(zone).cloned(),
         _ => Err(unknown(argument, GROUP)),
     });
     let zones = zones.collect::<Result<_, _>>()?;
-    main.groups.insert(name, Group { zones });
+    main.loading.groups.insert(name, Group { zones }, cf.place());
     Ok(())
 }
 

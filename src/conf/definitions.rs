@@ -11,6 +11,7 @@ use ratelimitly_core::wire::{Guard as GuardBlock, Resource};
 
 use crate::conf::problem::{Kind, Problem};
 use crate::conf::template::{Parsed, Template};
+use crate::nginx::conf::Place;
 
 /// Longest bucket and service, bytes.
 pub const NAME_MAX: usize = 1024;
@@ -101,7 +102,7 @@ pub struct Group {
 /// The definitions of one kind, by name.
 pub struct Definitions<T> {
     kind: Kind,
-    by_name: HashMap<Box<[u8]>, Rc<T>>,
+    by_name: HashMap<Box<[u8]>, (Rc<T>, Place)>,
 }
 
 impl<T> Definitions<T> {
@@ -122,13 +123,20 @@ impl<T> Definitions<T> {
     }
 
     /// Adds a definition whose name is not taken.
-    pub fn insert(&mut self, name: &[u8], definition: T) {
-        self.by_name.insert(name.into(), Rc::new(definition));
+    pub fn insert(&mut self, name: &[u8], definition: T, place: Place) -> Rc<T> {
+        let definition = Rc::new(definition);
+        self.by_name.insert(name.into(), (Rc::clone(&definition), place));
+        definition
     }
 
     /// The definition of this name, if there is one above.
     pub fn find(&self, name: &[u8]) -> Option<&Rc<T>> {
-        self.by_name.get(name)
+        self.by_name.get(name).map(|(definition, _)| definition)
+    }
+
+    /// Where the definition of this name stands.
+    pub fn place(&self, name: &[u8]) -> Option<&Place> {
+        self.by_name.get(name).map(|(_, place)| place)
     }
 
     /// The definition that the value of an argument such as `zone=` means; it must stand above.

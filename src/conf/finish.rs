@@ -7,15 +7,14 @@ use std::net::SocketAddr;
 
 use ratelimitly_config::dns_name;
 use ratelimitly_config::resolv_conf::{LOCAL_SERVER, MAX_SERVERS, ResolvConf};
-use ratelimitly_config::text::{Count, Excerpt};
 use ratelimitly_core::key::ApiKey;
-use ratelimitly_core::wire::{MAX_DATAGRAM, rate_request_size};
 
+use crate::conf::checks;
+use crate::conf::loading::Loading;
 use crate::conf::problem::Problem;
-use crate::conf::rules::{Admission, InEffect};
 use crate::conf::settings::OwnResolver;
-use crate::conf::{DnsSettings, MainConf};
-use crate::nginx::conf::{Conf, NoMemory};
+use crate::conf::{DnsSettings, Fail, MainConf};
+use crate::nginx::conf::{Conf, NoMemory, Place};
 use crate::nginx::log::Level;
 use crate::nginx::module::ModuleIndex;
 
@@ -45,76 +44,40 @@ pub fn finish(cf: &Conf) -> Result<&MainConf, Rejected> {
 }
 
 fn complete(cf: &Conf, main: &mut MainConf) -> Result<(), Rejected> {
-    let in_effect = std::mem::take(&mut main.in_effect);
-    if let Some(name) = main.given.srv_name.take() {
+    let mut loading = std::mem::take(&mut main.loading);
+    if let Some(name) = loading.given.srv_name.take() {
         main.srv_name = name;
     } else if let Some(key) = &main.key {
         main.srv_name = dns_name::default_srv_name(key.key_id());
     }
-    if !in_effect.any() {
-        return Ok(());
+    if let Some(in_effect) = loading.in_effect.place().cloned() {
+        let key = main.key.as_ref().ok_or(Problem::KeyRequired);
+        let key = key.map_err(|problem| refuse(cf, &in_effect, "ratelimitly_auth_key", problem))?;
+        check_horizon(cf, main, key, &loading)?;
+        checks::check_in_effect(cf, key, &mut loading);
+        let own = loading.given.resolver.take();
+        let place = loading.given.resolver_place.as_ref().unwrap_or(&in_effect);
+        let refused = |problem| refuse(cf, place, "ratelimitly_dns_resolver", problem);
+        main.dns = dns_settings(cf, own).map_err(refused)?;
     }
-    let Some(key) = &main.key else { return refuse(cf, "ratelimitly_auth_key", Problem::KeyRequired) };
-    let (horizon_ms, quota_ms) = (main.policy.horizon_ms(), key.quotas().dedup_ttl_ms_max);
-    if horizon_ms > quota_ms {
-        return refuse(cf, "ratelimitly_policy", Problem::Horizon { horizon_ms, quota_ms });
-    }
-    warn_of_windows(cf, key, &in_effect);
-    for (admission, label_len) in &in_effect.admissions {
-        warn_of_size(cf, key, admission, *label_len);
-    }
-    match dns_settings(cf, main.given.resolver.take()) {
-        Ok(dns) => main.dns = dns,
-        Err(problem) => return refuse(cf, "ratelimitly_dns_resolver", problem),
-    }
+    checks::check_all(cf, main.fail == Fail::Open, loading);
     Ok(())
 }
 
-fn refuse(cf: &Conf, directive: &str, problem: Problem) -> Result<(), Rejected> {
-    cf.log(Level::Emerg, directive, problem);
-    Err(Rejected)
+fn check_horizon(cf: &Conf, main: &MainConf, key: &ApiKey, loading: &Loading) -> Result<(), Rejected> {
+    let (horizon_ms, quota_ms) = (main.policy.horizon_ms(), key.quotas().dedup_ttl_ms_max);
+    if horizon_ms <= quota_ms {
+        return Ok(());
+    }
+    // Without a policy of its own the configuration has the default one, and the key decides.
+    let given = &loading.given;
+    let place = given.policy.as_ref().or(given.key.as_ref()).ok_or(Rejected)?;
+    Err(refuse(cf, place, "ratelimitly_policy", Problem::Horizon { horizon_ms, quota_ms }))
 }
 
-/// The client refuses a request with such a window before anything is sent.
-fn warn_of_windows(cf: &Conf, key: &ApiKey, in_effect: &InEffect) {
-    let quota_ms = key.quotas().rate_window_size_ms_max;
-    let mut zones: Vec<_> = in_effect.admissions.iter().flat_map(|(admission, _)| &admission.zones).collect();
-    zones.sort_by(|a, b| a.name.cmp(&b.name));
-    zones.dedup_by(|a, b| a.name == b.name);
-    for zone in zones {
-        let Some(window_ms) = zone.rate.fixed().map(|rate| rate.window_ms).filter(|&ms| ms > quota_ms) else {
-            continue;
-        };
-        let name = Excerpt::new(&zone.name);
-        cf.log(
-            Level::Warn,
-            "ratelimitly_zone",
-            format_args!(
-                "the window of zone \"{name}\", {window_ms} ms, is above the API key's quota of {quota_ms} ms: every \
-                 request that it applies to follows \"ratelimitly_fail\""
-            ),
-        );
-    }
-}
-
-fn warn_of_size(cf: &Conf, key: &ApiKey, admission: &Admission, label_len: usize) {
-    let (resources, guards) = (admission.zones.len(), admission.guards.len());
-    let size = rate_request_size(key.kind(), guards, resources, label_len);
-    if size <= MAX_DATAGRAM {
-        return;
-    }
-    cf.log(
-        Level::Warn,
-        "ratelimitly",
-        format_args!(
-            "the rules from {} on are too many for one request: {}, {} and a label of {} need {size} bytes, at most \
-             {MAX_DATAGRAM} are allowed; such a request follows \"ratelimitly_fail\"",
-            admission.place,
-            Count(resources, "zone"),
-            Count(guards, "guard"),
-            Count(label_len, "byte"),
-        ),
-    );
+fn refuse(cf: &Conf, place: &Place, directive: &str, problem: Problem) -> Rejected {
+    cf.log_at(place, Level::Emerg, directive, problem);
+    Rejected
 }
 
 /// Own servers, else the http block's, else the system's. The http block's limits hold in every case, except for what the

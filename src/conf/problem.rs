@@ -7,6 +7,7 @@ use ratelimitly_config::address::AddressError;
 use ratelimitly_config::arguments::{ArgumentError, QuoteError};
 use ratelimitly_config::dns_name::DnsNameError;
 use ratelimitly_config::duration::DurationError;
+use ratelimitly_config::key_text::Mistake;
 use ratelimitly_config::name::NameError;
 use ratelimitly_config::number::NumberError;
 use ratelimitly_config::policy::PolicyTextError;
@@ -131,7 +132,7 @@ pub enum Problem {
         name: Excerpt,
     },
     /// Several zones or groups in one line.
-    #[error("exactly one \"zone=\" or \"group=\" is accepted a line, expected {usage}; several lines add up")]
+    #[error("at most one \"zone=\" or \"group=\" is accepted a line, expected {usage}; several lines add up")]
     OneTarget {
         /// The accepted form.
         usage: &'static str,
@@ -199,7 +200,16 @@ pub enum Problem {
         /// The accepted form.
         usage: &'static str,
     },
-    /// The key is none.
+    /// A text that was never meant to be one of our keys.
+    #[error("{0}; {KEY_FORM}")]
+    NotAKey(Mistake),
+    /// A text that does not even begin like a key.
+    #[error("{foreign} ({error}); {KEY_FORM}", foreign = Mistake::Foreign)]
+    ForeignKey {
+        /// Why it cannot be decoded.
+        error: KeyError,
+    },
+    /// The key is invalid.
     #[error("{0}; {KEY_FORM}")]
     Key(#[from] KeyError),
     /// The key holds bytes that no key has.

@@ -1,5 +1,6 @@
 //! What servers and locations ask for: `ratelimitly`, `ratelimitly_label`, `ratelimitly_report`, and inheritance.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use ratelimitly_config::arguments::split;
@@ -9,14 +10,16 @@ use ratelimitly_core::wire::{Guard as GuardBlock, MAX_LABEL, Resource};
 
 use crate::conf::define::unknown;
 use crate::conf::definitions::{Guard, Tracker, Zone};
+use crate::conf::doubts::{self, Value};
+use crate::conf::label::Label;
 use crate::conf::problem::Problem;
 use crate::conf::settings::{only, set_once, some};
 use crate::conf::template::Template;
 use crate::conf::{LocationConf, MainConf};
-use crate::nginx::conf::Conf;
+use crate::nginx::conf::{Conf, Place};
 
 const RULE: &str = "ratelimitly zone=<zone>|group=<group> [guard=<guard> ...], or guard=<guard> ... alone";
-const LABEL: &str = "ratelimitly_label <template>";
+const LABEL: &str = "ratelimitly_label <template> [cut]";
 const REPORT: &str = "ratelimitly_report <tracker>|off";
 
 /// All rules in effect at a place, as one admission.
@@ -29,8 +32,8 @@ pub struct Admission {
     pub fixed_resources: Option<Box<[Resource]>>,
     /// All guard blocks, where no guard holds a variable.
     pub fixed_guards: Option<Box<[GuardBlock]>>,
-    /// `<file>:<line>` of the first rule.
-    pub place: Box<str>,
+    /// Where the first rule stands.
+    pub place: Place,
 }
 
 /// The rules of one context while it is read.
@@ -38,7 +41,7 @@ pub struct Admission {
 pub struct Rules {
     zones: Vec<Rc<Zone>>,
     guards: Vec<Rc<Guard>>,
-    place: Option<Box<str>>,
+    place: Option<Place>,
 }
 
 impl Rules {
@@ -67,8 +70,8 @@ impl Rules {
 pub enum Report {
     /// `off`.
     Off,
-    /// A tracker.
-    To(Rc<Tracker>),
+    /// A tracker, and where the directive stands.
+    To(Rc<Tracker>, Place),
 }
 
 /// `ratelimitly`.
@@ -81,23 +84,34 @@ pub fn rule(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Resu
     }
     for argument in &arguments {
         match split(argument) {
-            Some((b"zone", name)) => location.rules.zones.push(Rc::clone(main.zones.refer(name)?)),
-            Some((b"group", name)) => location.rules.zones.extend_from_slice(&main.groups.refer(name)?.zones),
-            Some((b"guard", name)) => location.rules.add_guard(main.guards.refer(name)?),
+            Some((b"zone", name)) => location.rules.zones.push(Rc::clone(main.loading.zones.refer(name)?)),
+            Some((b"group", name)) => {
+                location.rules.zones.extend_from_slice(&main.loading.groups.refer(name)?.zones)
+            }
+            Some((b"guard", name)) => location.rules.add_guard(main.loading.guards.refer(name)?),
             _ => return Err(unknown(argument, RULE)),
         }
     }
-    location.rules.place.get_or_insert_with(|| cf.place().into());
+    location.rules.place.get_or_insert_with(|| cf.place());
     Ok(())
 }
 
 /// `ratelimitly_label`; the last one in a context wins.
-pub fn label(cf: &Conf, _main: &mut MainConf, location: &mut LocationConf) -> Result<(), Problem> {
-    let template = Template::compile(cf, only(cf, LABEL)?)?;
-    if let Some(len) = template.fixed().map(<[u8]>::len).filter(|&len| len > MAX_LABEL) {
+pub fn label(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Result<(), Problem> {
+    let (text, cut) = match some(cf, LABEL)?[..] {
+        [text] => (text, false),
+        [text, word] if word.eq_ignore_ascii_case(b"cut") => (text, true),
+        [_, other] => return Err(unknown(other, LABEL)),
+        _ => return Err(Problem::Count { usage: LABEL }),
+    };
+    let template = Template::compile(cf, text)?;
+    if let Some(len) = template.fixed().map(<[u8]>::len).filter(|&len| len > MAX_LABEL && !cut) {
         return Err(Problem::TooLong { what: "label", len, max: MAX_LABEL });
     }
-    location.label = Some(Rc::new(template));
+    if !cut {
+        doubts::spoiled(cf, &mut main.loading.warnings, "ratelimitly_label", Value::Label, text);
+    }
+    location.label = Some(Rc::new(Label { template, cut }));
     Ok(())
 }
 
@@ -108,7 +122,7 @@ pub fn report(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Re
         b"off" => Report::Off,
         name => {
             let unknown = || Problem::NoTracker { name: Excerpt::new(name) };
-            Report::To(main.trackers.find(name).cloned().ok_or_else(unknown)?)
+            Report::To(main.loading.trackers.find(name).cloned().ok_or_else(unknown)?, cf.place())
         }
     };
     set_once(&mut location.own_report, REPORT, report)
@@ -116,36 +130,55 @@ pub fn report(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Re
 
 /// Completes `child` with what it inherits from `parent`, and notes what is in effect there.
 pub fn merge(main: &mut MainConf, parent: &LocationConf, child: &mut LocationConf) {
+    let in_effect = &mut main.loading.in_effect;
     child.admission = child.rules.take().or_else(|| parent.admission.clone());
     child.label = child.label.take().or_else(|| parent.label.clone());
     child.report = match child.own_report.take() {
         None => parent.report.clone(),
         Some(Report::Off) => None,
-        Some(Report::To(tracker)) => Some(tracker),
+        Some(Report::To(tracker, place)) => {
+            in_effect.note_report(&tracker, place);
+            Some(tracker)
+        }
     };
-    main.in_effect.reports |= child.report.is_some();
     if let Some(admission) = &child.admission {
-        main.in_effect.note(admission, child.label.as_deref());
+        in_effect.note(admission, child.label.as_deref());
     }
 }
 
 /// What servers and locations have in effect, for the checks at the end of the http block.
 #[derive(Default)]
 pub struct InEffect {
-    /// Whether any report is.
-    pub reports: bool,
+    /// The trackers that get reports, each once.
+    pub fed: Vec<Rc<Tracker>>,
+    /// Where the first report stands.
+    first_report: Option<Place>,
     /// The admissions, each with the longest static label that goes with it.
     pub admissions: Vec<(Rc<Admission>, usize)>,
 }
 
 impl InEffect {
-    /// Whether a key is needed.
-    pub fn any(&self) -> bool {
-        self.reports || !self.admissions.is_empty()
+    /// Where the first rule stands, or the first report where there is no rule: what needs a key.
+    pub fn place(&self) -> Option<&Place> {
+        self.admissions.first().map(|(admission, _)| &admission.place).or(self.first_report.as_ref())
     }
 
-    fn note(&mut self, admission: &Rc<Admission>, label: Option<&Template>) {
-        let label_len = label.and_then(Template::fixed).map_or(0, <[u8]>::len);
+    /// The guards, each once.
+    pub fn guards(&self) -> Vec<&Rc<Guard>> {
+        let mut seen = HashSet::new();
+        let all = self.admissions.iter().flat_map(|(admission, _)| &admission.guards);
+        all.filter(|guard| seen.insert(Rc::as_ptr(guard))).collect()
+    }
+
+    fn note_report(&mut self, tracker: &Rc<Tracker>, place: Place) {
+        if !self.fed.iter().any(|known| Rc::ptr_eq(known, tracker)) {
+            self.fed.push(Rc::clone(tracker));
+        }
+        self.first_report.get_or_insert(place);
+    }
+
+    fn note(&mut self, admission: &Rc<Admission>, label: Option<&Label>) {
+        let label_len = label.map_or(0, Label::fixed_len);
         // Locations of one server follow each other, so an inherited admission is found near the end.
         match self.admissions.iter_mut().rev().find(|(known, _)| Rc::ptr_eq(known, admission)) {
             Some((_, longest)) => *longest = label_len.max(*longest),

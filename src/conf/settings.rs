@@ -6,12 +6,14 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use ratelimitly_config::address;
 use ratelimitly_config::dns_name;
+use ratelimitly_config::key_text::{self, Mistake};
 use ratelimitly_config::policy;
 use ratelimitly_config::resolver::{self, Server};
 use ratelimitly_config::text::Excerpt;
 use ratelimitly_core::key::ApiKey;
 
 use crate::conf::problem::Problem;
+use crate::conf::warnings::{About, When};
 use crate::conf::{Fail, MainConf};
 use crate::nginx::conf::Conf;
 
@@ -29,15 +31,26 @@ pub fn auth_key(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let key = match only(cf, KEY)? {
         [] => return Err(Problem::KeyEmpty),
         text if text.contains(&b'$') => return Err(Problem::KeyVariable),
-        text => ApiKey::parse(std::str::from_utf8(text).map_err(|_| Problem::KeyBytes)?)?,
+        text => parse_key(text)?,
     };
+    main.loading.given.key = Some(cf.place());
     set_once(&mut main.key, KEY, key)
+}
+
+fn parse_key(text: &[u8]) -> Result<ApiKey, Problem> {
+    let key = std::str::from_utf8(text).map_err(|_| Problem::KeyBytes);
+    let key = key.and_then(|text| ApiKey::parse(text).map_err(Problem::Key));
+    key.map_err(|problem| match (key_text::mistake(text), problem) {
+        (Some(Mistake::Foreign), Problem::Key(error)) => Problem::ForeignKey { error },
+        (Some(mistake), _) => Problem::NotAKey(mistake),
+        (None, problem) => problem,
+    })
 }
 
 /// `ratelimitly_dns_srv`.
 pub fn dns_srv(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let name = only(cf, DNS_SRV)?;
-    set_once(&mut main.given.srv_name, DNS_SRV, dns_name::srv_name(name)?)?;
+    set_once(&mut main.loading.given.srv_name, DNS_SRV, dns_name::srv_name(name)?)?;
     if let Ok(address) = address::parse_bind(name) {
         cf.warn(format_args!(
             "{address} is an address, expected the domain name that has the servers' SRV records"
@@ -66,7 +79,8 @@ pub fn dns_resolver(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     }
     let mut known = HashSet::new();
     servers.retain(|server| known.insert(*server));
-    set_once(&mut main.given.resolver, DNS_RESOLVER, OwnResolver { servers, options: given.options })
+    main.loading.given.resolver_place = Some(cf.place());
+    set_once(&mut main.loading.given.resolver, DNS_RESOLVER, OwnResolver { servers, options: given.options })
 }
 
 /// The system's answer, once, while nginx loads: workers ask DNS through these nameservers only.
@@ -81,7 +95,7 @@ fn resolve(name: &str, port: u16) -> Result<Vec<SocketAddr>, Problem> {
 /// `ratelimitly_policy`.
 pub fn policy(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let policy = policy::parse(&some(cf, POLICY)?)?;
-    set_once(&mut main.given.policy, POLICY, policy.clone())?;
+    set_once(&mut main.loading.given.policy, POLICY, cf.place())?;
     main.policy = policy;
     Ok(())
 }
@@ -93,6 +107,10 @@ pub fn fail(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
         word if word.eq_ignore_ascii_case(b"close") => Fail::Close,
         other => return Err(Problem::Choice { text: Excerpt::new(other), usage: FAIL }),
     };
+    if let Some(before) = main.loading.given.fail.replace(cf.place()) {
+        let message = format_args!("replaces the one in {before}; expected once: {FAIL}");
+        main.loading.warnings.note(cf, About::Repeated, When::Always, "ratelimitly_fail", message);
+    }
     Ok(())
 }
 
@@ -108,7 +126,7 @@ pub fn debug(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
         word if word.eq_ignore_ascii_case(b"off") => false,
         other => return Err(Problem::Choice { text: Excerpt::new(other), usage: DEBUG }),
     };
-    set_once(&mut main.given.debug, DEBUG, ())
+    set_once(&mut main.loading.given.debug, DEBUG, ())
 }
 
 /// The one argument.

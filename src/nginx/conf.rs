@@ -9,21 +9,32 @@ use std::ffi::c_void;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::slice;
 
 use ngx::ffi::{
-    self, ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t, ngx_resolver_connection_t,
-    ngx_resolver_t, ngx_str_t, ngx_uint_t,
+    self, ngx_buf_t, ngx_command_t, ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t,
+    ngx_resolver_connection_t, ngx_resolver_t, ngx_str_t, ngx_uint_t,
 };
 
 use crate::nginx::address::socket_addr;
 use crate::nginx::border::guarded;
-use crate::nginx::log::Level;
+use crate::nginx::log::{Level, Log};
 use crate::nginx::module::ModuleIndex;
 
 /// nginx's loader. nginx changes it behind every reference, hence the cell.
 #[repr(transparent)]
 pub struct Conf(UnsafeCell<ngx_conf_t>);
+
+/// File and line of a directive, as `<file>:<line>`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place(Rc<str>);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// nginx had no memory. It has logged that itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,20 +91,76 @@ impl Conf {
         }
     }
 
+    /// The same for a directive that was read before, at `place`.
+    pub fn log_at(&self, place: &Place, level: Level, directive: &str, message: impl fmt::Display) {
+        // SAFETY: the loader's log is live during the callback, and the value is not kept.
+        if let Some(log) = unsafe { Log::from_ptr((*self.as_ptr()).log) } {
+            log.write(level, format_args!("ratelimitly: \"{directive}\" directive: {message} in {place}"));
+        }
+    }
+
     /// Warns about the directive being read.
     pub fn warn(&self, message: impl fmt::Display) {
         self.log(Level::Warn, &self.directive(), message);
     }
 
-    /// `<file>:<line>` of the directive being read, for messages that come later.
-    pub fn place(&self) -> String {
+    /// Whether a module that is loaded has a directive of this name.
+    pub fn is_directive(&self, name: &[u8]) -> bool {
+        let named = |command: &ngx_command_t| bytes(&command.name).eq_ignore_ascii_case(name);
+        // SAFETY: the cycle being loaded is live and has a table of live modules, ended by null; each module has null
+        // or a table of directives, ended by an entry without a name. nginx writes none of them during a callback.
+        unsafe {
+            let mut modules = (*(*self.as_ptr()).cycle).modules;
+            while let Some(module) = modules.as_ref().and_then(|module| module.as_ref()) {
+                let mut commands = module.commands;
+                while let Some(command) = commands.as_ref().filter(|command| command.name.len != 0) {
+                    if named(command) {
+                        return true;
+                    }
+                    commands = commands.add(1);
+                }
+                modules = modules.add(1);
+            }
+        }
+        false
+    }
+
+    /// Overwrites the arguments of the directive being read, and what nginx's reader still holds of their text: the part
+    /// of its buffer that it has read, and the copy of the file that builds with `--with-debug` make. For `nginx -T`,
+    /// which prints that copy, the copy stays.
+    ///
+    /// # Safety
+    /// No slice of [`arguments`](Self::arguments) may be used any more, and the directive must come from a file.
+    pub unsafe fn wipe_arguments(&self) {
+        // SAFETY: `args` holds the directive's words, each in memory of the pool that nginx wrote for this directive alone
+        // and does not read after the setter. The buffer's bytes before `pos` were consumed, those from `last` on hold
+        // nothing. The copy is this cycle's own, and only `nginx -T` reads it.
+        unsafe {
+            let file = (*self.as_ptr()).conf_file.as_ref();
+            for word in self.words().iter().skip(1) {
+                if let Some(copy) = file.and_then(|file| file.dump.as_ref())
+                    && ffi::ngx_dump_config == 0
+                {
+                    wipe_text(copy, bytes(word));
+                }
+                word.data.write_bytes(b'*', word.len);
+            }
+            if let Some(buffer) = file.and_then(|file| file.buffer.as_ref()) {
+                wipe_between(buffer.start, buffer.pos);
+                wipe_between(buffer.last, buffer.end);
+            }
+        }
+    }
+
+    /// Where the directive being read stands, for messages that come later.
+    pub fn place(&self) -> Place {
         // SAFETY: the file being parsed, if any, is live during a callback; its name is the file's own.
         let place = unsafe {
             (*self.as_ptr()).conf_file.as_ref().map(|file| (bytes(&file.file.name).to_vec(), file.line))
         };
         match place {
-            Some((name, line)) => format!("{}:{line}", String::from_utf8_lossy(&name)),
-            None => "the command line".to_owned(),
+            Some((name, line)) => Place(format!("{}:{line}", String::from_utf8_lossy(&name)).into()),
+            None => Place("the command line".into()),
         }
     }
 
@@ -205,6 +272,36 @@ fn wants_ipv4(_resolver: &ngx_resolver_t) -> bool {
 #[cfg(not(nginx1_23_1))]
 fn wants_ipv6(resolver: &ngx_resolver_t) -> bool {
     resolver.ipv6 != 0
+}
+
+/// Overwrites each occurrence of `text` in what a buffer holds.
+///
+/// # Safety
+/// The buffer's bytes up to `last` must be nginx's own and read by nobody during the call; `text` must not be among them.
+unsafe fn wipe_text(buffer: &ngx_buf_t, text: &[u8]) {
+    // SAFETY: the caller's promise.
+    let Ok(len) = usize::try_from(unsafe { buffer.last.offset_from(buffer.start) }) else { return };
+    if buffer.start.is_null() || text.is_empty() {
+        return;
+    }
+    // SAFETY: `len` bytes of the buffer, which nothing else refers to for now.
+    let held = unsafe { slice::from_raw_parts_mut(buffer.start, len) };
+    let mut from = 0;
+    while let Some(at) = held[from..].windows(text.len()).position(|part| part == text) {
+        held[from + at..from + at + text.len()].fill(b'*');
+        from += at + text.len();
+    }
+}
+
+/// # Safety
+/// `start` and `end` must be in one buffer whose bytes between them nobody reads before writing them; or both null.
+unsafe fn wipe_between(start: *mut u8, end: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Ok(len) = usize::try_from(end.offset_from(start)) {
+            start.write_bytes(0, len);
+        }
+    }
 }
 
 /// # Safety

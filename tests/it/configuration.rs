@@ -3,11 +3,13 @@
 //! be right. No nginx is started here.
 
 mod accepted;
+mod doubtful;
 mod refused_definitions;
 mod refused_policy;
 mod refused_rules;
 mod refused_settings;
 mod secrets;
+mod slips;
 mod system;
 mod warned;
 mod wild;

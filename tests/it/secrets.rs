@@ -1,6 +1,8 @@
 //! The key after a whole run at the most talkative level: none of its forms is in any file that nginx or the development
 //! server wrote, or in any message that nginx gave.
 
+mod memory;
+
 use ratelimitly_core::key::{ApiKey, KeyKind};
 use ratelimitly_devserver::{DnsFault, Fault, Servers};
 use ratelimitly_harness::{Dev, Nginx, check, eventually_some, http, quotas};

@@ -44,6 +44,7 @@ const ARGUMENTS_AS_VALUES: &str = r#"
             location /service   { ratelimitly zone=fixed guard=service; empty_gif; }
             location /threshold { ratelimitly zone=fixed guard=threshold; empty_gif; }
             location /label     { ratelimitly zone=fixed; ratelimitly_label $arg_value; empty_gif; }
+            location /cut       { ratelimitly zone=fixed; ratelimitly_label $arg_value cut; empty_gif; }
             location /report    { ratelimitly zone=fixed; ratelimitly_report service; empty_gif; }
         }
     }
@@ -81,13 +82,20 @@ async fn asks(path: &str, check: impl Fn(&Event)) {
 
         assert_eq!(response.status, 200, "fail {fail}");
         let logged = nginx.await_access_log(1).await;
-        assert_eq!(logged, [format!("200 allow \"GET {path} HTTP/1.1\"")]);
+        assert_eq!(logged, [format!("200 allow \"GET {} HTTP/1.1\"", escaped(path))]);
         nginx.admits().await;
         let requests = dev.requests();
         assert_eq!(requests.len(), 1, "{requests:#?}");
         check(&requests[0]);
         nginx.finish().await;
     }
+}
+
+/// A path as nginx logs it.
+fn escaped(path: &str) -> String {
+    let escape =
+        |byte: u8| if byte.is_ascii() { char::from(byte).to_string() } else { format!("\\x{byte:02X}") };
+    path.bytes().map(escape).collect()
 }
 
 fn with_value(path: &str, value: &str) -> String {
@@ -162,6 +170,18 @@ async fn v10_label_of_256_bytes() {
     let label = "l".repeat(256);
     let text = |request: &Event| request.label.as_ref().map(|label| label.text.clone());
     asks(&with_value("/label", &label), |request| assert_eq!(text(request), Some(label.clone()))).await;
+}
+
+/// 254 bytes and a character of three: it would be split.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_with_cut_is_sent_as_its_first_whole_characters() {
+    let text = |request: &Event| request.label.as_ref().map(|label| label.text.clone());
+    let start = "l".repeat(254);
+    let path = with_value("/cut", &format!("{start}\u{20ac}{}", "x".repeat(300)));
+    asks(&path, |request| assert_eq!(text(request), Some(start.clone()))).await;
+    let label = "l".repeat(257);
+    asks(&with_value("/cut", &label), |request| assert_eq!(text(request), Some(label[..256].to_owned())))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

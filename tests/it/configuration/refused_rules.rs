@@ -131,7 +131,7 @@ refused! {
                 location / { ratelimitly zone= group=g; }
             }
         }"#,
-        [OF_RULE, "exactly one \"zone=\" or \"group=\" is accepted a line", RULE_FORM];
+        [OF_RULE, "at most one \"zone=\" or \"group=\" is accepted a line", RULE_FORM];
 
     r36_empty_group_does_not_hide_a_zone: r#"
         http {
@@ -140,7 +140,7 @@ refused! {
                 location / { ratelimitly group= zone=z; }
             }
         }"#,
-        [OF_RULE, "exactly one \"zone=\" or \"group=\" is accepted a line", RULE_FORM];
+        [OF_RULE, "at most one \"zone=\" or \"group=\" is accepted a line", RULE_FORM];
 
     r74_rule_above_its_zone: r#"
         http {
@@ -168,7 +168,7 @@ refused! {
                 location / { ratelimitly zone=a zone=b; }
             }
         }"#,
-        [OF_RULE, "exactly one \"zone=\" or \"group=\" is accepted a line", "several lines add up"];
+        [OF_RULE, "at most one \"zone=\" or \"group=\" is accepted a line", "several lines add up"];
 
     quotes_around_the_zone_only: r#"
         http {
@@ -222,7 +222,7 @@ refused! {
                 location / { ratelimitly_label two words; }
             }
         }"#,
-        [OF_LABEL, "invalid number of arguments", "expected ratelimitly_label <template>"];
+        [OF_LABEL, "unknown argument \"words\"", "expected ratelimitly_label <template> [cut]"];
 }
 
 #[tokio::test]

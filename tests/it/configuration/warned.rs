@@ -98,7 +98,7 @@ async fn warns_of_rules_that_no_datagram_holds_and_of_windows_above_the_quota() 
         http {
             ratelimitly_auth_key {key_of_short_windows};
             ratelimitly_dns_resolver {dns};
-            ratelimitly_zone long "bucket=long" rate=10r/2h;
+            ratelimitly_zone long "bucket=long" rate=100r/2h;
             ratelimitly_group five zone=long zone=long zone=long zone=long zone=long;
             ratelimitly_group twenty_five zone=long zone=long zone=long zone=long zone=long zone=long zone=long
                 zone=long zone=long zone=long zone=long zone=long zone=long zone=long zone=long zone=long zone=long
@@ -118,7 +118,7 @@ async fn warns_of_rules_that_no_datagram_holds_and_of_windows_above_the_quota() 
         &[("key_of_short_windows", &key)],
         &[
             &["the window of zone \"long\", 7200000 ms, is above the API key's quota of 65536 ms"],
-            &["\"ratelimitly\" directive: the rules from", "50 zones, 0 guards"],
+            &["\"ratelimitly\" directive: the rules from here on", "50 zones, 0 guards"],
         ],
     )
     .await;
