@@ -3,7 +3,7 @@
 
 use crate::dev::Dev;
 use crate::nginx::{Nginx, Setup};
-use crate::template::{Values, can_admit};
+use crate::template::{Frame, Values, can_admit};
 use crate::{check, environment, log, process};
 use std::ffi::OsString;
 use std::path::Path;
@@ -20,15 +20,42 @@ pub struct Builder {
     text: String,
     values: Values,
     dev: Option<Dev>,
-    level: &'static str,
+    frame: Frame,
     environment: Vec<(String, OsString)>,
+    /// A command that runs the command after it, such as a tracer.
+    tool: Vec<String>,
+    patience: Duration,
 }
 
 impl Builder {
     pub(crate) fn new(text: &str) -> Builder {
         let mut values = Values::default();
         values.set("module", environment::module().display());
-        Builder { text: text.to_owned(), values, dev: None, level: "debug", environment: Vec::new() }
+        Builder {
+            text: text.to_owned(),
+            values,
+            dev: None,
+            frame: Frame { level: "debug", ..Frame::default() },
+            environment: Vec::new(),
+            tool: Vec::new(),
+            patience: START,
+        }
+    }
+
+    /// Leaves out of the configuration what only tests need: the module, an access log and the lifecycle checks' server.
+    #[must_use]
+    pub fn bare(mut self) -> Builder {
+        self.frame.bare = true;
+        self
+    }
+
+    /// Runs nginx by way of a tool such as valgrind or strace, whose words may contain placeholders, and gives it longer
+    /// to start.
+    #[must_use]
+    pub fn under(mut self, tool: &[&str], patience: Duration) -> Builder {
+        self.tool = tool.iter().map(|word| (*word).to_owned()).collect();
+        self.patience = patience;
+        self
     }
 
     /// The development server that this nginx asks: fills `{key}`, `{dns}` and `{zone}` in, and lets the lifecycle
@@ -63,7 +90,7 @@ impl Builder {
     /// The error log's level instead of `debug`, for tests whose load would drown in it.
     #[must_use]
     pub fn log_level(mut self, level: &'static str) -> Builder {
-        self.level = level;
+        self.frame.level = level;
         self
     }
 
@@ -74,48 +101,65 @@ impl Builder {
         self
     }
 
-    /// Starts nginx and waits until it serves.
+    /// Starts nginx for a test, which ends with `Nginx::finish`, and waits until it serves.
     ///
     /// # Panics
     /// nginx refuses the configuration or does not start.
-    pub async fn start(mut self) -> Nginx {
-        let alive = self.dev.is_some() && can_admit(&self.text);
+    pub async fn start(self) -> Nginx {
+        let mut nginx =
+            self.try_start().await.unwrap_or_else(|reason| panic!("nginx did not start: {reason}"));
+        nginx.must_finish = true;
+        nginx
+    }
+
+    /// Starts nginx for a program, which may drop it at any time, and waits until it serves.
+    ///
+    /// # Errors
+    /// What nginx said when it refused the configuration or did not start.
+    pub async fn try_start(mut self) -> Result<Nginx, String> {
+        self.frame.alive = self.dev.is_some() && !self.frame.bare && can_admit(&self.text);
+        let mut reason = String::new();
         for _ in 0..TRIES {
             self.values.choose_ports(&self.text);
-            if alive {
+            if self.frame.alive {
                 self.values.choose_ports("{port_alive}");
             }
-            let prefix =
-                tempfile::Builder::new().prefix("ratelimitly-").tempdir().expect("a folder for the prefix");
-            check::write(prefix.path(), &self.values, &self.text, alive, self.level);
-            let checked = check::test(prefix.path());
-            checked.accepted();
-            let setup = Setup {
-                child: spawn(prefix.path(), &self.environment),
-                prefix,
-                text: self.text.clone(),
-                values: self.values.clone(),
-                dev: self.dev.clone(),
-                level: self.level,
-                alive,
-                checked,
-            };
-            match serving(setup).await {
-                Ok(nginx) => return nginx,
-                Err(reason) => {
-                    assert!(reason.contains("Address already in use"), "nginx did not start: {reason}")
-                }
+            match serving(self.spawn()?, self.patience).await {
+                Ok(nginx) => return Ok(nginx),
+                Err(said) if said.contains("Address already in use") => reason = said,
+                Err(said) => return Err(said),
             }
         }
-        panic!("in {TRIES} tries some port was always taken");
+        Err(reason)
+    }
+
+    fn spawn(&mut self) -> Result<Setup, String> {
+        let prefix =
+            tempfile::Builder::new().prefix("ratelimitly-").tempdir().expect("a folder for the prefix");
+        self.values.set("prefix", prefix.path().display());
+        check::write(prefix.path(), &self.values, &self.text, self.frame);
+        let checked = check::test(prefix.path());
+        if !checked.ok {
+            return Err(format!("refused: {}", checked.message));
+        }
+        let tool: Vec<String> = self.tool.iter().map(|word| self.values.fill(word)).collect();
+        Ok(Setup {
+            child: spawn(prefix.path(), &tool, &self.environment),
+            prefix,
+            text: self.text.clone(),
+            values: self.values.clone(),
+            dev: self.dev.clone(),
+            frame: self.frame,
+            checked,
+        })
     }
 }
 
 /// nginx as a child that ends with this process, whatever becomes of it.
-fn spawn(prefix: &Path, environment: &[(String, OsString)]) -> Child {
+fn spawn(prefix: &Path, tool: &[String], environment: &[(String, OsString)]) -> Child {
     let output = std::fs::File::create(prefix.join("output.log")).expect("a file for nginx's output");
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "--"]).arg(environment::nginx_binary());
+    command.args(["--pdeathsig", "TERM", "--"]).args(tool).arg(environment::nginx_binary());
     command.args(check::arguments(prefix)).stdin(Stdio::null());
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.stdout(output.try_clone().expect("a file descriptor")).stderr(output);
@@ -123,14 +167,13 @@ fn spawn(prefix: &Path, environment: &[(String, OsString)]) -> Child {
 }
 
 /// Waits until every worker is at work and a connection succeeds; `Err` is what nginx said before it gave up.
-async fn serving(mut setup: Setup) -> Result<Nginx, String> {
+async fn serving(mut setup: Setup, patience: Duration) -> Result<Nginx, String> {
     let started = Instant::now();
     let master = setup.child.id();
     let wanted = setup.worker_count();
     loop {
         if let Some(status) = setup.child.try_wait().expect("nginx is our child") {
-            let said =
-                [log::lines(&setup.prefix.path().join("start.log")), log::lines(&setup.file("error.log"))];
+            let said = ["output.log", "start.log", "error.log"].map(|name| log::lines(&setup.file(name)));
             return Err(format!("{status}: {}", tail(&said.concat())));
         }
         // Without a master it is the file that nginx writes once it listens everywhere; `nginx -t` leaves it empty.
@@ -143,8 +186,8 @@ async fn serving(mut setup: Setup) -> Result<Nginx, String> {
             return Ok(Nginx::new(setup));
         }
         assert!(
-            started.elapsed() < START,
-            "nginx is not ready after {START:?}: {}",
+            started.elapsed() < patience,
+            "nginx is not ready after {patience:?}: {}",
             setup.file("error.log").display()
         );
         tokio::time::sleep(Duration::from_millis(10)).await; // then polled again

@@ -3,7 +3,7 @@
 
 use crate::dev::key;
 use crate::environment;
-use crate::template::{self, Values};
+use crate::template::{self, Frame, Values};
 use ratelimitly_core::key::KeyKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -64,7 +64,7 @@ pub async fn check_config_with(text: &str, values: &[(&str, &str)]) -> Checked {
         all.set(name, value);
     }
     all.choose_ports(text);
-    write(prefix.path(), &all, text, false, "notice");
+    write(prefix.path(), &all, text, Frame { level: "notice", ..Frame::default() });
     let prefix_path = prefix.path().to_owned();
     tokio::task::spawn_blocking(move || test(&prefix_path)).await.expect("nginx -t does not panic")
 }
@@ -73,14 +73,14 @@ pub async fn check_config_with(text: &str, values: &[(&str, &str)]) -> Checked {
 ///
 /// # Panics
 /// A placeholder has no value, or a file cannot be written.
-pub(crate) fn write(prefix: &Path, values: &Values, text: &str, alive: bool, level: &str) {
+pub(crate) fn write(prefix: &Path, values: &Values, text: &str, frame: Frame) {
     let mut values = values.clone();
     values.set("prefix", prefix.display());
     values.set("http2", template::http2());
     template::lay_out(prefix).expect("the prefix can be filled");
-    let settings = values.fill(template::http_settings(alive));
+    let settings = values.fill(&template::http_settings(frame));
     std::fs::write(prefix.join("harness.conf"), settings).expect("harness.conf can be written");
-    let whole = values.fill(&template::whole(text, level));
+    let whole = values.fill(&template::whole(text, frame));
     std::fs::write(prefix.join("nginx.conf"), whole).expect("nginx.conf can be written");
 }
 

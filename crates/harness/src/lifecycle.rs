@@ -21,7 +21,7 @@ impl Nginx {
     /// # Panics
     /// A check fails.
     pub async fn finish(mut self) {
-        self.finished = true;
+        self.must_finish = false;
         if self.exited.is_none() {
             self.same_workers();
             self.reset_dev().await;
@@ -39,7 +39,7 @@ impl Nginx {
     /// # Panics
     /// None is allowed within the tries.
     pub async fn admits(&self) {
-        if !self.setup.alive {
+        if !self.setup.frame.alive {
             return;
         }
         let mut last = None;
@@ -85,7 +85,7 @@ impl Nginx {
     async fn survives_reload(&mut self) {
         self.reload().await;
         self.admits().await;
-        if self.setup.alive {
+        if self.setup.frame.alive {
             let owns_one = || self.workers.iter().any(|worker| self.udp_sockets_of(*worker).len() == 1);
             eventually(CLOSING, "the new worker owns one UDP socket", owns_one).await;
         }

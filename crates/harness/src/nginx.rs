@@ -6,7 +6,7 @@ use crate::check::{self, Checked};
 use crate::dev::Dev;
 use crate::log;
 use crate::process;
-use crate::template::Values;
+use crate::template::{Frame, Values};
 use crate::wait::{blocking, eventually, eventually_some};
 use regex::Regex;
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,8 +35,7 @@ pub(crate) struct Setup {
     pub(crate) text: String,
     pub(crate) values: Values,
     pub(crate) dev: Option<Dev>,
-    pub(crate) level: &'static str,
-    pub(crate) alive: bool,
+    pub(crate) frame: Frame,
     pub(crate) checked: Checked,
 }
 
@@ -66,6 +65,8 @@ impl Setup {
 
 /// A running nginx. A test ends with `finish`, else its drop fails the test.
 pub struct Nginx {
+    /// The process that signals go to.
+    master: u32,
     pub(crate) setup: Setup,
     /// The workers that are expected to be at work.
     pub(crate) workers: Vec<u32>,
@@ -75,7 +76,8 @@ pub struct Nginx {
     pub(crate) allowed_log: Vec<Regex>,
     pub(crate) extra_files: usize,
     pub(crate) exited: Option<ExitStatus>,
-    pub(crate) finished: bool,
+    /// Whether a test has to await `finish`.
+    pub(crate) must_finish: bool,
 }
 
 impl Nginx {
@@ -85,7 +87,11 @@ impl Nginx {
     }
 
     pub(crate) fn new(setup: Setup) -> Nginx {
+        let child = setup.child.id();
+        // A tracer runs nginx as its child; without one a single process has no children.
+        let traced = if setup.single() { process::children(child).first().copied() } else { None };
         let mut nginx = Nginx {
+            master: traced.unwrap_or(child),
             setup,
             workers: Vec::new(),
             baseline: Vec::new(),
@@ -93,7 +99,7 @@ impl Nginx {
             allowed_log: Vec::new(),
             extra_files: 0,
             exited: None,
-            finished: false,
+            must_finish: false,
         };
         nginx.take_stock();
         nginx
@@ -130,7 +136,7 @@ impl Nginx {
 
     /// The master's process id.
     pub fn master_pid(&self) -> u32 {
-        self.setup.child.id()
+        self.master
     }
 
     /// The process ids of the workers at work, ascending.
@@ -252,7 +258,7 @@ impl Nginx {
 
     fn rewrite(&mut self) {
         let setup = &self.setup;
-        check::write(setup.prefix.path(), &setup.values, &setup.text, setup.alive, setup.level);
+        check::write(setup.prefix.path(), &setup.values, &setup.text, setup.frame);
         check::test(setup.prefix.path()).accepted();
     }
 
@@ -302,16 +308,7 @@ impl Nginx {
     /// # Panics
     /// It does not end in time.
     pub async fn terminate(&mut self, patience: Duration) -> ExitStatus {
-        self.signal(self.master_pid(), Signal::TERM);
-        let mut nudge = self.nudge();
-        let child = &mut self.setup.child;
-        let look = async || {
-            nudge();
-            child.try_wait().expect("nginx is our child")
-        };
-        let status = eventually_some(patience, "nginx ends", look).await;
-        self.exited = Some(status);
-        status
+        self.end(Signal::TERM, patience).await
     }
 
     /// Shuts nginx down gracefully and gives its exit status; at most 3 s.
@@ -319,14 +316,18 @@ impl Nginx {
     /// # Panics
     /// It does not end.
     pub async fn quit(&mut self) -> ExitStatus {
-        self.signal(self.master_pid(), Signal::QUIT);
+        self.end(Signal::QUIT, QUIT).await
+    }
+
+    async fn end(&mut self, how: Signal, patience: Duration) -> ExitStatus {
+        self.signal(self.master_pid(), how);
         let mut nudge = self.nudge();
         let child = &mut self.setup.child;
         let look = async || {
             nudge();
             child.try_wait().expect("nginx is our child")
         };
-        let status = eventually_some(QUIT, "nginx quits", look).await;
+        let status = eventually_some(patience, format!("nginx ends after {how:?}"), look).await;
         self.exited = Some(status);
         status
     }
@@ -351,8 +352,13 @@ impl Drop for Nginx {
         if self.exited.is_none() {
             let workers = if self.setup.single() { Vec::new() } else { process::children(self.master_pid()) };
             let _ = send(self.master_pid(), Signal::TERM);
+            let mut nudge = self.nudge();
             let child = &mut self.setup.child;
-            if !blocking(QUIT, || child.try_wait().is_ok_and(|status| status.is_some())) {
+            let ended = || {
+                nudge();
+                child.try_wait().is_ok_and(|status| status.is_some())
+            };
+            if !blocking(QUIT, ended) {
                 let _ = child.kill();
                 let _ = child.wait();
                 for worker in workers {
@@ -367,7 +373,7 @@ impl Drop for Nginx {
                 eprintln!("-- kept: {}", self.prefix().display());
             }
         } else {
-            assert!(self.finished, "the test did not await Nginx::finish");
+            assert!(!self.must_finish, "the test did not await Nginx::finish");
         }
     }
 }

@@ -1,50 +1,74 @@
-//! Free loopback ports for configurations, which must name a port before nginx binds it. Chosen below the kernel's
-//! ephemeral range, so that no outgoing connection takes one in between, and never twice by one process. Two test
-//! processes can still meet: the builder then tries again with other ports.
+//! Free loopback ports for configurations, which must name a port before nginx binds it. Each process claims blocks of
+//! ports, so that no two processes that use this crate choose the same one. Called by the builder and by `Dev`. The blocks
+//! lie below the kernel's ephemeral range, so that no outgoing connection takes a port in between.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::ops::Range;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Mutex;
 
 const FIRST: u16 = 10_240;
-const COUNT: u16 = 20_000;
-const TRIES: usize = 1000;
+/// Ports of a block.
+const BLOCK: u16 = 250;
+const BLOCKS: u16 = 80;
 
-static TAKEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
+/// What this process has claimed. Ports are given out once.
+struct Claims {
+    /// One socket a block. Its abstract name is the claim; like the ports it belongs to the network namespace, and it ends
+    /// with the process.
+    sockets: Vec<UnixDatagram>,
+    /// Ports of the newest block that were not given out yet.
+    rest: Range<u16>,
+}
+
+static CLAIMS: Mutex<Claims> = Mutex::new(Claims { sockets: Vec::new(), rest: 0..0 });
 
 /// A port of 127.0.0.1 that is free for TCP and UDP.
 ///
 /// # Panics
 /// No free port is found.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     free_ports(1)
 }
 
-/// The first of so many ports in a row, each of them free for TCP and UDP.
+/// The first of `count` consecutive ports, at most a block, each of them free for TCP and UDP.
 ///
 /// # Panics
-/// No such row is found.
-pub(crate) fn free_ports(count: u16) -> u16 {
-    let mut taken = TAKEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let taken = taken.get_or_insert_default();
-    for _ in 0..TRIES {
-        let first = FIRST + (random() % u64::from(COUNT)) as u16;
-        let mut row = first..first + count;
-        if row.all(|port| !taken.contains(&port) && is_free(port)) {
-            taken.extend(first..first + count);
-            return first;
+/// There are no such ports.
+pub fn free_ports(count: u16) -> u16 {
+    let mut claims = CLAIMS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    loop {
+        let Range { start, end } = claims.rest;
+        if end - start < count {
+            claims.claim_block();
+        } else if let Some(taken) = (start..start + count).find(|port| !is_free(*port)) {
+            claims.rest.start = taken + 1;
+        } else {
+            claims.rest.start = start + count;
+            return start;
         }
     }
-    panic!("no {count} free ports of 127.0.0.1 found in {TRIES} tries");
+}
+
+impl Claims {
+    fn claim_block(&mut self) {
+        let offset = fastrand::u16(..BLOCKS);
+        for block in (0..BLOCKS).map(|place| (place + offset) % BLOCKS) {
+            let name = format!("ratelimitly-ports-{block}");
+            let address = SocketAddr::from_abstract_name(name).expect("the name is short");
+            if let Ok(socket) = UnixDatagram::bind_addr(&address) {
+                self.sockets.push(socket);
+                let first = FIRST + block * BLOCK;
+                self.rest = first..first + BLOCK;
+                return;
+            }
+        }
+        panic!("every block of ports from {FIRST} on belongs to a running process");
+    }
 }
 
 fn is_free(port: u16) -> bool {
     let address = (Ipv4Addr::LOCALHOST, port);
     TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
-}
-
-/// The standard library seeds each `RandomState` differently; good enough to keep processes apart.
-fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
 }

@@ -1,9 +1,12 @@
-//! What /proc tells about nginx's processes: who the workers are, how many files they hold, which UDP sockets are
-//! theirs. Called by the nginx handle and the lifecycle checks; reads only.
+//! What /proc tells about processes: who nginx's workers are, which files and UDP sockets they hold, what memory and
+//! processor time they use. Called by the nginx handle, the lifecycle checks and the programs that measure; reads only.
+//! A process that is gone has no children, no title and no files.
 
+use procfs::net::UdpNetEntry;
+use procfs::process::{FDTarget, Process, Stat};
+use procfs::{ProcError, ProcResult};
 use std::collections::HashSet;
-use std::fs;
-use std::io;
+use std::ops::Sub;
 
 /// A UDP socket of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,29 +19,29 @@ pub struct UdpSocket {
     pub waiting: u64,
 }
 
-/// Processes whose parent is this one.
-pub fn children(parent: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| parent_of(*pid) == Some(parent)).collect()
+fn process(pid: u32) -> ProcResult<Process> {
+    Process::new(i32::try_from(pid).map_err(|_| ProcError::NotFound(None))?)
 }
 
-/// The fourth field of `stat`; the second, in parentheses, may hold anything.
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+fn stat(pid: u32) -> Option<Stat> {
+    process(pid).and_then(|process| process.stat()).ok()
+}
+
+/// Processes whose parent is this one.
+pub fn children(parent: u32) -> Vec<u32> {
+    let children =
+        process(parent).and_then(|process| process.task_main_thread()).and_then(|task| task.children());
+    children.unwrap_or_default()
 }
 
 /// Whether the process exists and is no zombie.
 pub fn is_running(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    stat(pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
-/// Whether the process sleeps, as nginx does only where it waits for events: what a turn of its loop had to do is done.
+/// Whether the process sleeps, as nginx does only where it waits for events: its event-loop iteration is over.
 pub fn is_waiting(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('S'))
+    stat(pid).is_some_and(|stat| stat.state == 'S')
 }
 
 /// Processor time that the process has used, in user and kernel mode, in ticks (100 per second).
@@ -51,8 +54,8 @@ pub fn cpu_ticks(pid: u32) -> u64 {
 
 /// The process's title, which nginx sets once a process is ready: `nginx: worker process`.
 pub fn title(pid: u32) -> String {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).replace('\0', " ").trim_end().to_owned()
+    let words = process(pid).and_then(|process| process.cmdline()).unwrap_or_default();
+    words.join(" ").trim_end().to_owned()
 }
 
 /// nginx's workers that are at work: neither starting nor shutting down.
@@ -65,36 +68,70 @@ pub fn workers(master: u32) -> Vec<u32> {
     workers
 }
 
-/// What each open file descriptor of the process points at, such as `socket:[4711]`.
+/// What each open file descriptor of the process points at.
 ///
 /// # Errors
-/// The process is gone or belongs to someone else.
-pub fn open_files(pid: u32) -> io::Result<Vec<String>> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd"))?;
-    let links = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-    Ok(links.map(|link| link.to_string_lossy().into_owned()).collect())
+/// The process is gone or belongs to another user.
+pub fn open_files(pid: u32) -> ProcResult<Vec<FDTarget>> {
+    // A descriptor that is closed meanwhile is left out.
+    Ok(process(pid)?.fd()?.flatten().map(|file| file.target).collect())
 }
 
 /// The UDP sockets that the process holds, listening ones for HTTP/3 included.
 ///
 /// # Errors
-/// The process is gone or belongs to someone else.
-pub fn udp_sockets(pid: u32) -> io::Result<Vec<UdpSocket>> {
-    let inode = |file: String| file.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok();
+/// The process is gone or belongs to another user.
+pub fn udp_sockets(pid: u32) -> ProcResult<Vec<UdpSocket>> {
+    let inode = |file: FDTarget| if let FDTarget::Socket(inode) = file { Some(inode) } else { None };
     let own: HashSet<u64> = open_files(pid)?.into_iter().filter_map(inode).collect();
-    let mut sockets = Vec::new();
-    for (table, ipv6) in [("udp", false), ("udp6", true)] {
-        let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
-        let rows = text.lines().skip(1).filter_map(|row| parse_row(row, ipv6));
-        sockets.extend(rows.filter(|(inode, _)| own.contains(inode)).map(|(_, socket)| socket));
-    }
-    Ok(sockets)
+    let process = process(pid)?;
+    let mut all = process.udp()?;
+    // A kernel without IPv6 has no such table.
+    all.extend(process.udp6().unwrap_or_default());
+    Ok(all.iter().filter(|entry| own.contains(&entry.inode)).map(UdpSocket::from).collect())
 }
 
-/// A row of /proc/net/udp: `sl local_address rem_address st tx_queue:rx_queue tr:when retrnsmt uid timeout inode …`.
-fn parse_row(row: &str, ipv6: bool) -> Option<(u64, UdpSocket)> {
-    let fields: Vec<&str> = row.split_whitespace().collect();
-    let port = u16::from_str_radix(fields.get(1)?.rsplit_once(':')?.1, 16).ok()?;
-    let waiting = u64::from_str_radix(fields.get(4)?.rsplit_once(':')?.1, 16).ok()?;
-    Some((fields.get(9)?.parse().ok()?, UdpSocket { port, ipv6, waiting }))
+impl From<&UdpNetEntry> for UdpSocket {
+    fn from(entry: &UdpNetEntry) -> UdpSocket {
+        let local = entry.local_address;
+        UdpSocket { port: local.port(), ipv6: local.is_ipv6(), waiting: entry.rx_queue.into() }
+    }
+}
+
+/// Resident memory of a process, KiB.
+///
+/// # Errors
+/// The process is gone.
+pub fn resident_kib(pid: u32) -> ProcResult<u64> {
+    process(pid)?.status()?.vmrss.ok_or_else(|| ProcError::Other("a process without VmRSS".into()))
+}
+
+/// Processor seconds of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu {
+    /// In user mode.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
+}
+
+impl Cpu {
+    /// What the process has used so far.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn of(pid: u32) -> ProcResult<Cpu> {
+        let stat = process(pid)?.stat()?;
+        let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second() as f64;
+        Ok(Cpu { user: seconds(stat.utime), system: seconds(stat.stime) })
+    }
+}
+
+/// What was used between two looks.
+impl Sub for Cpu {
+    type Output = Cpu;
+
+    fn sub(self, earlier: Cpu) -> Cpu {
+        Cpu { user: self.user - earlier.user, system: self.system - earlier.system }
+    }
 }

@@ -58,6 +58,17 @@ impl Values {
     }
 }
 
+/// What the harness adds to a configuration text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Frame {
+    /// The error log's level.
+    pub(crate) level: &'static str,
+    /// With the server whose location `/__alive` the lifecycle checks ask.
+    pub(crate) alive: bool,
+    /// Without the module and an access log.
+    pub(crate) bare: bool,
+}
+
 /// What follows the address of a `listen` to make it accept HTTP/2.
 pub(crate) fn http2() -> &'static str {
     match environment::kind() {
@@ -68,15 +79,15 @@ pub(crate) fn http2() -> &'static str {
 
 /// The configuration file: the harness's preamble, then the test's text with the harness's http settings included as
 /// the first thing in its `http` block. What the text sets itself, the preamble leaves out.
-pub(crate) fn whole(text: &str, level: &str) -> String {
+pub(crate) fn whole(text: &str, frame: Frame) -> String {
     let mut whole = String::from("daemon off;\npid {prefix}/nginx.pid;\n");
-    whole += &format!("error_log {{prefix}}/error.log {level};\n");
+    whole += &format!("error_log {{prefix}}/error.log {};\n", frame.level);
     let mut unless_set = |directive: &str, line: &str| {
         if !sets(text, directive) {
             whole += line;
         }
     };
-    if !text.contains(UNLOADED) {
+    if !frame.bare && !text.contains(UNLOADED) {
         unless_set("load_module", "load_module {module};\n");
     }
     unless_set("worker_processes", "worker_processes 1;\n");
@@ -91,13 +102,16 @@ fn sets(text: &str, directive: &str) -> bool {
     text.lines().any(|line| line.split_whitespace().next() == Some(directive))
 }
 
-/// The http settings of each instance. `alive`: with the server whose location `/__alive` the lifecycle checks ask.
-pub(crate) fn http_settings(alive: bool) -> &'static str {
-    if alive {
-        concat!(include_str!("http.conf"), include_str!("alive.conf"))
-    } else {
-        include_str!("http.conf")
+/// The http settings of each instance.
+pub(crate) fn http_settings(frame: Frame) -> String {
+    let mut settings = String::from(include_str!("http.conf"));
+    if !frame.bare {
+        settings += include_str!("log.conf");
     }
+    if frame.alive {
+        settings += include_str!("alive.conf");
+    }
+    settings
 }
 
 /// Whether the lifecycle checks can ask for an admission: only with a key.
