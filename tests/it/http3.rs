@@ -6,7 +6,7 @@ use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Order, Servers};
 use ratelimitly_harness::h3::{Connection, Stream};
 use ratelimitly_harness::http::{Request, Response};
 use ratelimitly_harness::tls::Certificate;
-use ratelimitly_harness::{Dev, Kind, Nginx, Upstream, eventually, kind};
+use ratelimitly_harness::{Dev, Nginx, Upstream, environment, eventually};
 use std::time::Duration;
 
 /// One replay after a second, so that what is still in flight then shows itself. `/shut` has one token an hour.
@@ -48,7 +48,7 @@ const SITE: &str = r#"
 
 /// Whether this nginx speaks HTTP/3.
 fn spoken() -> bool {
-    let spoken = kind() == Kind::Pinned;
+    let spoken = environment::has_http3();
     if !spoken {
         eprintln!("nothing to test: this nginx does not speak HTTP/3");
     }

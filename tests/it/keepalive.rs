@@ -2,16 +2,11 @@
 //! makes of it, it is one request with one admission and one report. `ci/lab keepalive` shows how often it happens.
 
 use bytes::Bytes;
+use ratelimitly_harness::app::{App, Idle, waves};
 use ratelimitly_harness::http::Request;
 use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, eventually_some, http, log};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
-
-mod app;
-
-use app::App;
+use std::time::Duration;
 
 /// What holds under both failure policies is tried under both.
 const POLICIES: [&str; 2] = ["open", "close"];
@@ -82,17 +77,9 @@ async fn races_once() -> Upstream {
 }
 
 async fn send(port: u16, method: &str) -> u16 {
-    send_until(port, method, 0).await
-}
-
-/// The application answers at `until`, Unix milliseconds.
-async fn send_until(port: u16, method: &str, until: u64) -> u16 {
     let body = if method == "POST" { "order" } else { "" };
     let request = Request::builder().method(method).uri("/").header("connection", "close");
-    let request = request
-        .header("content-length", body.len())
-        .header("x-until", until)
-        .body(Bytes::from_static(body.as_bytes()));
+    let request = request.body(Bytes::from_static(body.as_bytes()));
     http::send(port, request.expect("a request")).await.expect("a response").status
 }
 
@@ -181,35 +168,24 @@ async fn a_retried_post_works_twice_and_is_admitted_once() {
     }
 }
 
-/// Waves of requests, each released between 50 ms before and 50 ms after `idle` has passed since the replies of the one
-/// before, which all come at one moment. Gives their number.
-async fn waves(port: u16, idle: Duration, waves: usize, each: usize) -> usize {
-    let mut answered = Instant::now();
-    for wave in 0..waves {
-        let first = if wave == 0 { Instant::now() } else { answered + idle - Duration::from_millis(50) };
-        answered = first + Duration::from_millis(200);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
-        let until = (now + answered.saturating_duration_since(Instant::now())).as_millis() as u64;
-        let mut clients = JoinSet::new();
-        for number in 0..each {
-            let method = if number % 2 == 0 { "GET" } else { "POST" };
-            let moment = first + Duration::from_millis(100) * number as u32 / each as u32;
-            clients.spawn(async move {
-                sleep_until(moment).await; // the idle time is the subject: no poll
-                send_until(port, method, until).await
-            });
-        }
-        clients.join_all().await;
-    }
-    waves * each
+/// An application that closes a connection once it was idle for so long.
+async fn closes_after(idle: Duration) -> App {
+    App::start(Idle { after: idle, late: Duration::ZERO }).await
+}
+
+/// Sends waves around the moments when `idle` is over, expects an answer to each request and gives their number.
+async fn wave_after_wave(nginx: &Nginx, idle: Duration, count: u32) -> usize {
+    let statuses = waves(nginx.port(), idle, count, 20).await;
+    assert!(statuses.iter().all(Option::is_some), "a request without an answer: {statuses:?}");
+    statuses.len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_the_race_does_each_request_is_admitted_and_reported_once() {
-    let (dev, app) = (Dev::single().await, App::start(IDLE).await);
+    let (dev, app) = (Dev::single().await, closes_after(IDLE).await);
     let nginx = PLAIN.start(&dev, app.address()).await;
 
-    let count = waves(nginx.port(), IDLE, 4, 20).await;
+    let count = wave_after_wave(&nginx, IDLE, 4).await;
 
     for line in lines(&nginx, count).await {
         // nginx tries kept connections one after the other: a GET may meet the race at several of them.
@@ -223,11 +199,11 @@ async fn whatever_the_race_does_each_request_is_admitted_and_reported_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_fails_where_nginx_is_the_first_to_close() {
-    let (dev, app) = (Dev::single().await, App::start(LONG_IDLE).await);
+    let (dev, app) = (Dev::single().await, closes_after(LONG_IDLE).await);
     let kept = Kept { keepalive_timeout: "keepalive_timeout 500ms;", ..PLAIN };
     let nginx = kept.start(&dev, app.address()).await;
 
-    let count = waves(nginx.port(), LONG_IDLE, 3, 20).await;
+    let count = wave_after_wave(&nginx, LONG_IDLE, 3).await;
 
     let failed: Vec<String> =
         lines(&nginx, count).await.into_iter().filter(|line| !line.contains("200 \"200\" allow")).collect();

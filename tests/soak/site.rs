@@ -3,7 +3,7 @@
 
 use crate::checked;
 use ratelimitly_harness::tls::Certificate;
-use ratelimitly_harness::{Dev, Kind, Nginx, kind};
+use ratelimitly_harness::{Dev, Nginx, environment};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -139,7 +139,7 @@ pub(crate) struct Ports {
 /// The configuration for this nginx, with its placeholders.
 fn configuration(keep: bool) -> String {
     let debug = if keep { "error_log {prefix}/debug.log debug;" } else { "" };
-    let quic = if kind() == Kind::Pinned { QUIC } else { "" };
+    let quic = if environment::has_http3() { QUIC } else { "" };
     CONFIGURATION.replace("{debug}", debug).replace("{quic}", quic).replace("{locations}", LOCATIONS)
 }
 
@@ -166,7 +166,7 @@ impl Site {
     }
 
     pub fn ports(&self) -> Ports {
-        let quic = (kind() == Kind::Pinned).then(|| self.nginx.named_port("port_quic"));
+        let quic = environment::has_http3().then(|| self.nginx.named_port("port_quic"));
         let [clear, secure] = ["port_h2", "port_tls"].map(|name| self.nginx.named_port(name));
         Ports { plain: self.nginx.port(), clear, secure, quic }
     }

@@ -2,10 +2,11 @@
 //! nginx's configuration; how it is measured does not depend on it.
 
 use crate::Error;
-use crate::nginx::{self, Parts};
+use crate::nginx::Parts;
 use crate::process::require;
 use crate::surroundings::{Peers, Servers, Zone};
 use ratelimitly_core::key::ApiKey;
+use ratelimitly_harness::environment;
 use std::path::Path;
 
 /// A condition.
@@ -140,7 +141,7 @@ fn lua(port: u16) -> Result<Parts, Error> {
 /// The module: a bucket that never runs out, and a policy. Without an answer it refuses, so that none goes unnoticed.
 pub fn module(zone: &Zone, key: &ApiKey, policy: &str) -> Result<Parts, Error> {
     Ok(Parts {
-        main: format!("load_module {};", nginx::module()?.display()),
+        main: format!("load_module {};", environment::module().display()),
         http: format!(
             "ratelimitly_auth_key {};\nratelimitly_dns_srv {};\nratelimitly_dns_resolver {};\n\
              ratelimitly_policy {policy};\nratelimitly_fail close;\n\

@@ -3,13 +3,11 @@
 //! discovery and stopping are in both.
 
 use crate::Error;
-use crate::load::Client;
 use crate::nginx::{Mode, Nginx, Parts};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use tempfile::TempDir;
 
 /// A counting tool makes nginx slower; clocks that run as much slower let it keep up with its deadlines.
 pub const SLOWED: u32 = 8;
@@ -45,10 +43,8 @@ pub type Calls = BTreeMap<String, f64>;
 /// User instructions of one request, nginx's own included.
 pub fn instructions(parts: &Parts, load: Load) -> Result<f64, Error> {
     let (both, more) = load.requests;
-    let count = |requests| -> Result<u64, Error> {
-        let folder = run(parts, Mode::Callgrind, load, requests)?;
-        callgrind_total(&folder.path().join("callgrind"))
-    };
+    let count =
+        |requests| -> Result<u64, Error> { callgrind_total(&run(parts, Mode::Callgrind, load, requests)?) };
     let (short, long) = (count(both)?, count(both + more)?);
     Ok((long as f64 - short as f64) / more as f64)
 }
@@ -61,10 +57,8 @@ pub fn system_calls(parts: &Parts, load: Load) -> Result<f64, Error> {
 /// The same by their names.
 pub fn calls(parts: &Parts, load: Load) -> Result<Calls, Error> {
     let (both, more) = load.requests;
-    let count = |requests| -> Result<Calls, Error> {
-        let folder = run(parts, Mode::Strace, load, requests)?;
-        strace_calls(&fs::read_to_string(folder.path().join("strace"))?)
-    };
+    let count =
+        |requests| -> Result<Calls, Error> { strace_calls(&run(parts, Mode::Strace, load, requests)?) };
     let (short, mut long) = (count(both)?, count(both + more)?);
     for (name, calls) in short {
         *long.entry(name).or_default() -= calls;
@@ -75,25 +69,24 @@ pub fn calls(parts: &Parts, load: Load) -> Result<Calls, Error> {
 
 /// One run under callgrind, whose file stays: for `callgrind_annotate`.
 pub fn profile(parts: &Parts, requests: u64, out: &Path) -> Result<(), Error> {
-    let folder = run(parts, Mode::Callgrind, Load::closed(1, requests), requests)?;
-    fs::copy(folder.path().join("callgrind"), out)?;
-    Ok(())
+    Ok(fs::write(out, run(parts, Mode::Callgrind, Load::closed(1, requests), requests)?)?)
 }
 
-/// A whole run; the tool's file lies in the folder.
-fn run(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<TempDir, Error> {
+/// A whole run; gives what the tool wrote.
+fn run(parts: &Parts, mode: Mode, load: Load, requests: u64) -> Result<String, Error> {
     let nginx = Nginx::start_slowed(parts, mode, load.slowed)?;
-    let seen = Client::warm_up(nginx.address)
-        .and_then(|()| Client::connect(nginx.address, load.connections))
+    let seen = nginx
+        .warm_up()
+        .and_then(|()| nginx.client(load.connections))
         .and_then(|mut client| match load.rate {
-            Some(rate) => client.offer_count(rate, requests),
+            Some(rate) => client.offer(rate, requests),
             None => client.ask(requests),
         })
         .and_then(|seen| seen.sound("counting"));
     if let Err(error) = seen {
         return Err(format!("{error}\n{}", nginx.complaints()).into());
     }
-    nginx.end()
+    nginx.end_and_read(if mode == Mode::Callgrind { "callgrind" } else { "strace" })
 }
 
 /// Instructions of a program that does something so many times, per time.
@@ -110,13 +103,12 @@ pub fn program(binary: &Path, times: u64) -> Result<f64, Error> {
         if !run.status.success() {
             return Err(format!("{}: {}", binary.display(), String::from_utf8_lossy(&run.stderr)).into());
         }
-        callgrind_total(&out)
+        callgrind_total(&fs::read_to_string(&out)?)
     };
     Ok((count(2 * times)? as f64 - count(times)? as f64) / times as f64)
 }
 
-fn callgrind_total(file: &Path) -> Result<u64, Error> {
-    let text = fs::read_to_string(file)?;
+fn callgrind_total(text: &str) -> Result<u64, Error> {
     let line = text.lines().rev().find_map(|line| line.strip_prefix("totals: "));
     Ok(line.ok_or("callgrind wrote no totals")?.trim().parse()?)
 }

@@ -1,6 +1,6 @@
 //! What the figures were measured on. Goes into every file of results.
 
-use crate::nginx;
+use ratelimitly_harness::environment;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::process::Command;
@@ -51,7 +51,7 @@ impl Machine {
 
 /// The version that nginx writes to stderr: `nginx version: nginx/1.22.1`.
 fn nginx_version() -> Option<String> {
-    let output = Command::new(nginx::binary().ok()?).arg("-v").output().ok()?;
+    let output = Command::new(environment::nginx_binary()).arg("-v").output().ok()?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     Some(text.trim().rsplit(": ").next()?.to_owned())
 }

@@ -10,7 +10,6 @@ mod baseline;
 mod chart;
 mod conditions;
 mod counts;
-mod load;
 mod machine;
 mod memory;
 mod nginx;

@@ -3,10 +3,9 @@
 
 use crate::Error;
 use crate::conditions::{BARE, Condition};
-use crate::load::{Client, REQUEST};
-use crate::nginx::{Mode, Nginx};
-use crate::process::resident;
+use crate::nginx::{Mode, Nginx, REQUEST};
 use crate::surroundings::Servers;
+use ratelimitly_harness::process::resident_kib;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,21 +25,21 @@ pub fn per_1000(servers: &Servers, condition: &Condition) -> Result<Option<f64>,
     };
     let nginx = Nginx::start(parts, Mode::Worker)?;
     if asks_servers {
-        Client::warm_up(nginx.address)?;
+        nginx.warm_up()?;
     }
     servers.answerers.silence();
     let before = settled(nginx.worker)?;
     let most = wait(&nginx, if condition.name == BARE { &REQUEST[..20] } else { REQUEST });
     servers.answerers.delay(Duration::ZERO);
-    Ok(Some((most? - before) as f64 / 1024.0 / WAITING as f64 * 1000.0))
+    Ok(Some((most? - before) as f64 / WAITING as f64 * 1000.0))
 }
 
 /// Memory of a worker that has come to rest after its start.
 fn settled(worker: u32) -> Result<u64, Error> {
-    let mut seen = resident(worker)?;
+    let mut seen = resident_kib(worker)?;
     loop {
         thread::sleep(REST); // then compared
-        let now = resident(worker)?;
+        let now = resident_kib(worker)?;
         if now == seen {
             return Ok(now);
         }
@@ -50,12 +49,12 @@ fn settled(worker: u32) -> Result<u64, Error> {
 
 /// The most memory seen while requests wait.
 fn wait(nginx: &Nginx, request: &[u8]) -> Result<u64, Error> {
-    let mut client = Client::connect(nginx.address, WAITING)?;
+    let mut client = nginx.client(WAITING)?;
     client.write_all(request)?;
     let until = Instant::now() + LOOK;
     let mut most = 0;
     while Instant::now() < until {
-        most = most.max(resident(nginx.worker)?);
+        most = most.max(resident_kib(nginx.worker)?);
         thread::sleep(Duration::from_millis(20)); // then looked at again
     }
     Ok(most)

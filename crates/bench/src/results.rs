@@ -9,6 +9,7 @@ use crate::machine::Machine;
 use crate::surroundings::{Peers, Servers};
 use crate::timing::Peak;
 use crate::{Error, counts, memory, timing};
+use ratelimitly_harness::figures::median;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,9 +38,7 @@ pub struct Samples(pub Vec<f64>);
 impl Samples {
     /// The middle one.
     pub fn median(&self) -> f64 {
-        let mut sorted = self.0.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+        median(self.0.iter().copied()).unwrap_or(f64::NAN)
     }
 
     /// The least and the most.

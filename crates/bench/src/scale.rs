@@ -3,13 +3,12 @@
 
 use crate::conditions::{self, SINGLE_ROUND};
 use crate::counts::{self, Calls, Load, SLOWED};
-use crate::load::Client;
 use crate::machine::Machine;
 use crate::nginx::{Mode, Nginx, Parts};
-use crate::process::{Cpu, resident};
 use crate::results::{Samples, write};
 use crate::surroundings::Servers;
 use crate::{Error, Scale};
+use ratelimitly_harness::process::{Cpu, resident_kib};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -95,20 +94,20 @@ pub fn measure(arguments: &Scale) -> Result<(), Error> {
 
 fn time(size: &mut Size, servers: &Servers, module: &Parts, duration: Duration) -> Result<(), Error> {
     let nginx = Nginx::start(module, Mode::Worker)?;
-    Client::warm_up(nginx.address)?;
+    nginx.warm_up()?;
     let asked = servers.answerers.each[0].seen();
-    let memory = resident(nginx.worker)?;
+    let memory = resident_kib(nginx.worker)?;
     // All at once would be a burst of them for ever: begun at the rate they go on with, they stay apart.
-    let mut client = Client::connect(nginx.address, size.in_flight)?.paced(RATE);
+    let mut client = nginx.client(size.in_flight)?.paced(RATE);
     let before = Cpu::of(nginx.worker)?;
     let seen = client.ask_for(duration)?.sound("the loops")?;
-    let used = Cpu::of(nginx.worker)?.since(before);
-    if servers.answerers.each[0].seen() - asked != seen.good {
+    let used = Cpu::of(nginx.worker)? - before;
+    if servers.answerers.each[0].seen() - asked != seen.good() {
         return Err("a request was sent more or less than once".into());
     }
     size.rate.0.push(seen.rate());
-    size.cpu.0.push((used.user + used.system) * 10_000.0 / seen.good as f64);
-    size.memory_kib.0.push((resident(nginx.worker)? - memory) as f64 / 1024.0);
+    size.cpu.0.push((used.user + used.system) * 10_000.0 / seen.good() as f64);
+    size.memory_kib.0.push((resident_kib(nginx.worker)? - memory) as f64);
     // As many connections again would be too many for some limits on open files.
     drop((client, nginx));
     size.bare_cpu.0.push(bare_cpu(size.in_flight, seen.rate(), duration)?);
@@ -118,11 +117,11 @@ fn time(size: &mut Size, servers: &Servers, module: &Parts, duration: Duration) 
 /// What the same rate over as many connections costs without the module.
 fn bare_cpu(connections: usize, rate: f64, duration: Duration) -> Result<f64, Error> {
     let nginx = Nginx::start(&Parts::default(), Mode::Worker)?;
-    let mut client = Client::connect(nginx.address, connections)?;
+    let mut client = nginx.client(connections)?;
     let before = Cpu::of(nginx.worker)?;
-    let seen = client.offer(rate, duration)?.sound("the bare location")?;
-    let used = Cpu::of(nginx.worker)?.since(before);
-    Ok((used.user + used.system) * 10_000.0 / seen.good as f64)
+    let seen = client.offer(rate, (rate * duration.as_secs_f64()) as u64)?.sound("the bare location")?;
+    let used = Cpu::of(nginx.worker)? - before;
+    Ok((used.user + used.system) * 10_000.0 / seen.good() as f64)
 }
 
 /// Counts at an even rate. Closed loops that have once met in a turn of nginx's loop stay together, the fewer there are the

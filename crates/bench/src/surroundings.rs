@@ -4,11 +4,11 @@
 use crate::Error;
 use crate::answerer::{Answerer, Answerers};
 use crate::memory;
-use crate::nginx::{Mode, Nginx, Parts, free_port};
-use crate::process::{self, await_some, require};
+use crate::nginx::{Mode, Nginx, Parts};
+use crate::process::{self, require};
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
 use ratelimitly_devserver::{Command as DevCommand, Config, DevServer, Member};
-use rustix::process::Signal;
+use ratelimitly_harness::{eventually, free_port};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -21,6 +21,9 @@ use tokio::runtime::Runtime;
 const SERVERS: u64 = 3;
 /// Long enough that no run looks the members up twice.
 const TTL: Duration = Duration::from_secs(3600);
+
+/// Longest start of Redis.
+const START: Duration = Duration::from_secs(20);
 
 /// A DNS server with one zone.
 pub struct Zone {
@@ -95,7 +98,8 @@ impl Peers {
 
 impl Drop for Peers {
     fn drop(&mut self) {
-        let _ = process::end(&mut self.redis_process, Signal::TERM);
+        let _ = self.redis_process.kill();
+        let _ = self.redis_process.wait();
     }
 }
 
@@ -143,7 +147,7 @@ fn start_silent() -> Result<u16, Error> {
 fn start_redis(folder: &Path) -> Result<(Child, u16), Error> {
     let binary = Path::new("/usr/bin/redis-server");
     require(binary, "redis-server")?;
-    let port = free_port()?;
+    let port = free_port();
     let child = Command::new(binary)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .arg("--dir")
@@ -152,6 +156,8 @@ fn start_redis(folder: &Path) -> Result<(Child, u16), Error> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()?;
-    await_some("Redis accepts", || TcpStream::connect(("127.0.0.1", port)).ok())?;
+    let accepts = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(eventually(START, "Redis accepts", accepts));
     Ok((child, port))
 }

@@ -2,12 +2,14 @@
 //! one run with a fresh worker; how often and in which order is the caller's.
 
 use crate::Error;
-use crate::load::Client;
 use crate::nginx::{Mode, Nginx, Parts};
-use crate::process::{Cpu, run_where_the_worker_runs};
+use crate::process::run_where_the_worker_runs;
 use crate::surroundings::Servers;
 use ratelimitly_core::id::{BucketId, RequestId};
 use ratelimitly_core::wire::{Auth, RateRequest, Resource, Tenant};
+use ratelimitly_harness::figures::median;
+use ratelimitly_harness::load::Client;
+use ratelimitly_harness::process::Cpu;
 use rustix::time::{ClockId, clock_gettime};
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
@@ -53,8 +55,8 @@ pub struct Latency {
 /// A warm worker.
 fn warm(parts: &Parts) -> Result<Nginx, Error> {
     let nginx = Nginx::start(parts, Mode::Worker)?;
-    Client::warm_up(nginx.address)?;
-    Client::connect(nginx.address, BUSY)?.ask(WARM)?.sound("warming up")?;
+    nginx.warm_up()?;
+    nginx.client(BUSY)?.ask(WARM)?.sound("warming up")?;
     Ok(nginx)
 }
 
@@ -70,19 +72,19 @@ struct Racer {
 impl Racer {
     fn ready(parts: &Parts) -> Result<Racer, Error> {
         let nginx = warm(parts)?;
-        let client = Client::connect(nginx.address, BUSY)?;
+        let client = nginx.client(BUSY)?;
         Ok(Racer { before: Cpu::of(nginx.worker)?, nginx, client, good: 0, seconds: 0.0 })
     }
 
     fn run_slice(&mut self) -> Result<(), Error> {
         let seen = self.client.ask_for(SLICE)?.sound("the peak")?;
-        self.good += seen.good;
+        self.good += seen.good();
         self.seconds += seen.seconds;
         Ok(())
     }
 
     fn peak(&self) -> Result<Peak, Error> {
-        let used = Cpu::of(self.nginx.worker)?.since(self.before);
+        let used = Cpu::of(self.nginx.worker)? - self.before;
         let per_10_000 = 10_000.0 / self.good as f64;
         Ok(Peak {
             rate: self.good as f64 / self.seconds,
@@ -108,8 +110,9 @@ pub fn peaks<'a>(
 /// Measures latency at a rate.
 pub fn latency(parts: &Parts, rate: f64, duration: Duration) -> Result<Latency, Error> {
     let nginx = warm(parts)?;
-    let mut seen = Client::connect(nginx.address, OPEN)?.offer(rate, duration)?.sound("the open loop")?;
-    let mut ms = |share| seen.quantile(share) / 1000.0;
+    let count = (rate * duration.as_secs_f64()) as u64;
+    let seen = nginx.client(OPEN)?.offer(rate, count)?.sound("the open loop")?;
+    let ms = |share| seen.latency(share) * 1000.0;
     Ok(Latency { p50: ms(0.5), p99: ms(0.99), p999: ms(0.999) })
 }
 
@@ -138,10 +141,9 @@ pub fn round_trip(servers: &Servers, rate: Option<f64>, duration: Duration) -> R
             let began = Instant::now();
             socket.send(&request)?;
             socket.recv(&mut answer)?;
-            took.push(began.elapsed());
+            took.push(began.elapsed().as_secs_f64() * 1000.0);
         }
-        took.sort_unstable();
-        Ok(took[count / 2].as_secs_f64() * 1000.0)
+        Ok(median(took).ok_or("no round trip was measured")?)
     });
     measured.join().map_err(|_| "the round trip failed")?
 }

@@ -7,16 +7,19 @@
 //! every test shares. Tests run on a runtime with several threads: `#[tokio::test(flavor = "multi_thread")]`.
 #![forbid(unsafe_code)]
 
+pub mod app;
 mod builder;
 pub mod check;
 mod dev;
 pub mod environment;
+pub mod figures;
 pub mod h2;
 #[cfg(feature = "http3")]
 pub mod h3;
 mod holdings;
 pub mod http;
 mod lifecycle;
+pub mod load;
 pub mod log;
 mod nginx;
 mod ports;
@@ -30,7 +33,7 @@ mod wait;
 pub use builder::Builder;
 pub use check::{Checked, check_config};
 pub use dev::{Dev, key, quotas};
-pub use environment::{Kind, kind};
 pub use nginx::Nginx;
+pub use ports::{free_port, free_ports};
 pub use upstream::{Answer, Seen, Upstream};
 pub use wait::{eventually, eventually_some, holds_within};

@@ -5,7 +5,7 @@
 //! Placeholders: `{module}`, `{prefix}`, `{key}`, `{dns}`, `{zone}`, `{http2}` (makes the `listen` before it accept
 //! HTTP/2 with either nginx), `{port}` and `{port_anything}` (a free port each), and what `Builder::set` names.
 
-use crate::environment::{self, Kind};
+use crate::environment;
 use crate::ports::free_port;
 use regex::{Captures, Regex};
 use std::collections::BTreeMap;
@@ -71,10 +71,7 @@ pub(crate) struct Frame {
 
 /// What follows the address of a `listen` to make it accept HTTP/2.
 pub(crate) fn http2() -> &'static str {
-    match environment::kind() {
-        Kind::Pinned => "; http2 on",
-        Kind::Debian => " http2",
-    }
+    if environment::has_http2_directive() { "; http2 on" } else { " http2" }
 }
 
 /// The configuration file: the harness's preamble, then the test's text with the harness's http settings included as

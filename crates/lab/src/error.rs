@@ -35,9 +35,9 @@ pub enum Error {
     /// A drawing.
     #[error("{0}: cannot be drawn: {1}")]
     Drawing(String, String),
-    /// A variable that names a file is missing.
-    #[error("{0} is not set: run ci/lab, which sets it")]
-    Environment(&'static str),
+    /// The load generator.
+    #[error("the load: {0}")]
+    Load(String),
 }
 
 /// Adds the thing that failed to an I/O error.

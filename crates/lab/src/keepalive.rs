@@ -1,29 +1,17 @@
 //! `ci/lab keepalive`: waves of requests that reach an application just when it closes idle connections, what nginx makes
 //! of that, and that each request still has one admission and one report. Fails if that does not hold.
 
-mod app;
-
-use crate::dev::Dev;
+use crate::client;
 use crate::error::{Error, io};
-use crate::nginx::Nginx;
-use app::{App, Idle};
-use bytes::Bytes;
 use clap::Args;
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
-use ratelimitly_devserver::Kind;
+use ratelimitly_harness::app::{App, Idle, waves};
+use ratelimitly_harness::{Dev, Nginx};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::net::TcpStream;
+use std::time::Duration;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 const CONF: &str = r#"load_module {module};
-worker_processes 1;
-pid {prefix}/nginx.pid;
-error_log {prefix}/error.log error;
-events { worker_connections 1024; }
 http {
     log_format lab '$request_method $status "$upstream_status" $ratelimitly_verdict';
     access_log {prefix}/access.log lab;
@@ -60,8 +48,6 @@ http {
 
 /// The application's idle time; the waves are released around it.
 const IDLE: Duration = Duration::from_secs(1);
-/// The width of a wave, half of it before and half after the idle time.
-const WIDTH: Duration = Duration::from_millis(100);
 /// Longest wait for what is still under way at the end.
 const SETTLING: Duration = Duration::from_secs(5);
 
@@ -134,8 +120,8 @@ struct Outcome {
 pub async fn run(options: Options) -> Result<ExitCode, Error> {
     let mut running = JoinSet::new();
     for (place, case) in CASES.iter().enumerate() {
-        let (waves, requests) = (options.waves, options.requests);
-        running.spawn(async move { case.run(waves, requests).await.map(|outcome| (place, outcome)) });
+        let (count, requests) = (options.waves, options.requests);
+        running.spawn(async move { case.run(count, requests).await.map(|outcome| (place, outcome)) });
     }
     let mut outcomes = Vec::new();
     while let Some(ended) = running.join_next().await {
@@ -154,70 +140,26 @@ pub async fn run(options: Options) -> Result<ExitCode, Error> {
 }
 
 impl Case {
-    async fn run(&self, waves: u32, requests: u32) -> Result<Outcome, Error> {
-        let app = App::start(Idle { after: IDLE, late: self.late }).await?;
-        let dev = Dev::start(true).await?;
-        let text = dev.fill(CONF).replace("{app}", &app.address().to_string());
-        let text = text.replace("{keepalive_timeout}", self.keepalive_timeout).replace("{next}", self.next);
-        let nginx = Nginx::start(&text).await?;
-        crate::client::warm(nginx.port(), "/warm", &nginx).await?;
-        let asked = dev.count(Kind::Request);
-        let mut last = None;
-        for _ in 0..waves {
-            last = Some(release(nginx.port(), requests, last).await);
-        }
-        let requests = (waves * requests) as usize;
+    async fn run(&self, count: u32, requests: u32) -> Result<Outcome, Error> {
+        let (app, dev) = (App::start(Idle { after: IDLE, late: self.late }).await, Dev::start().await);
+        let builder = Nginx::builder(CONF).dev(&dev).set("app", app.address());
+        let builder = builder.set("keepalive_timeout", self.keepalive_timeout).set("next", self.next);
+        let nginx = client::start(builder, "error").await?;
+        client::warm(&nginx, "/warm").await?;
+        let asked = dev.admissions().len();
+        let requests = waves(nginx.port(), IDLE, count, requests).await.len();
         let started = Instant::now();
-        while dev.count(Kind::Report) < requests && started.elapsed() < SETTLING {
+        while dev.distinct_reports().len() < requests && started.elapsed() < SETTLING {
             sleep(Duration::from_millis(20)).await; // then looked at again
         }
         Ok(Outcome {
             requests,
-            lines: nginx.read("access.log")?.lines().map(str::to_owned).collect(),
-            admissions: dev.count(Kind::Request) - asked,
-            reports: dev.count(Kind::Report),
+            lines: client::read(&nginx, "access.log")?.lines().map(str::to_owned).collect(),
+            admissions: dev.admissions().len() - asked,
+            reports: dev.distinct_reports().len(),
             worked: app.worked(),
         })
     }
-}
-
-/// One wave: every client connects early and sends at its own moment, evenly over the width. The application answers them
-/// all at the same moment, so that every connection's idle time begins together. Gives that moment.
-async fn release(port: u16, requests: u32, last: Option<Instant>) -> Instant {
-    let soon = Duration::from_millis(50);
-    let first = last.map_or(Instant::now() + soon, |last| last + IDLE - WIDTH / 2);
-    let answered = first + WIDTH + soon;
-    let until = unix_ms(answered);
-    let mut clients = JoinSet::new();
-    for number in 0..requests {
-        let at = first + WIDTH * number / requests;
-        let method = if number % 2 == 0 { "GET" } else { "POST" };
-        // nginx's log tells what became of it.
-        clients.spawn(async move { drop(send(port, method, at, until).await) });
-    }
-    clients.join_all().await;
-    answered
-}
-
-fn unix_ms(moment: Instant) -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (now + moment.saturating_duration_since(Instant::now())).as_millis() as u64
-}
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-async fn send(port: u16, method: &str, at: Instant, until: u64) -> Result<(), Failure> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
-    stream.set_nodelay(true)?;
-    let (mut sender, connection) = handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let body = if method == "POST" { "order" } else { "" };
-    let request = http::Request::builder().method(method).uri("/").header("host", "lab");
-    let request = request.header("connection", "close").header("x-until", until);
-    let request = request.body(Full::new(Bytes::from_static(body.as_bytes())))?;
-    sleep_until(at).await;
-    sender.send_request(request).await?.into_body().collect().await?;
-    Ok(())
 }
 
 impl Outcome {

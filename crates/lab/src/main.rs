@@ -4,10 +4,8 @@
 #![forbid(unsafe_code)]
 
 mod client;
-mod dev;
 mod error;
 mod keepalive;
-mod nginx;
 mod overload;
 mod unit;
 

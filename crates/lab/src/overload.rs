@@ -4,7 +4,6 @@
 mod condition;
 mod diagnosis;
 mod figures;
-mod load;
 mod logs;
 mod plot;
 mod queue;

@@ -2,12 +2,12 @@
 //! datagrams and failures of real requests and reads from the module's log how long they waited. The development server's
 //! fault `delay` makes the round trip. Counts hold on a busy machine too; times are no finer than a unit.
 
-use crate::client::{verdict, warm};
-use crate::dev::Dev;
+use crate::client::{read, start, verdict, warm};
 use crate::error::Error;
-use crate::nginx::Nginx;
 use clap::Args;
-use ratelimitly_devserver::{Fault, Kind, Servers};
+use ratelimitly_devserver::{Command, Fault, Servers};
+use ratelimitly_harness::figures::median;
+use ratelimitly_harness::{Dev, Nginx};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,10 +15,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 const CONF: &str = r#"load_module {module};
-worker_processes 1;
-pid {prefix}/nginx.pid;
-error_log {prefix}/error.log info;
-events { worker_connections 1024; }
 http {
     access_log off;
     ratelimitly_auth_key {key};
@@ -68,7 +64,7 @@ struct Counted {
     datagrams: usize,
     /// Requests without a verdict.
     failures: usize,
-    /// What the module logged, milliseconds, ascending.
+    /// What the module logged, milliseconds.
     waited: Vec<u64>,
 }
 
@@ -116,23 +112,23 @@ async fn measure(
     oldest: Option<Fault>,
     requests: u32,
 ) -> Result<Counted, Error> {
-    let dev = Dev::with(servers, true).await?;
-    let text = dev.fill(CONF).replace("{unit}", &unit_ms.to_string());
-    let nginx = Nginx::start(&text).await?;
-    warm(nginx.port(), "/", &nginx).await?;
+    let dev = Dev::with(|config| config.servers(servers)).await;
+    let nginx = start(Nginx::builder(CONF).dev(&dev).set("unit", unit_ms), "info").await?;
+    warm(&nginx, "/").await?;
     settled(&dev).await;
     if delay_ms > 0 {
-        dev.fault(Servers::All, Fault::Delay { ms: delay_ms }).await;
+        dev.fault(Fault::Delay { ms: delay_ms }).await;
     }
     if let Some(fault) = oldest {
-        dev.fault(Servers::from(dev.oldest()), fault).await;
+        let id = dev.servers().iter().map(|server| server.id).min().expect("at least one server");
+        let command = Command::Fault { servers: Servers::from(id), fault };
+        dev.apply(command).await.expect("a fault that can be set");
     }
-    let (sent_before, logged_before) = (dev.datagrams(Kind::Request), waits(&nginx)?.len());
+    let (sent_before, logged_before) = (dev.requests().len(), waits(&nginx)?.len());
     let failures = ask(nginx.port(), requests).await;
     settled(&dev).await;
-    let mut waited = waits(&nginx)?.split_off(logged_before);
-    waited.sort_unstable();
-    let datagrams = dev.datagrams(Kind::Request) - sent_before;
+    let waited = waits(&nginx)?.split_off(logged_before);
+    let datagrams = dev.requests().len() - sent_before;
     Ok(Counted { requests, servers, datagrams, failures, waited })
 }
 
@@ -153,10 +149,10 @@ async fn ask(port: u16, requests: u32) -> usize {
 
 /// Waits until no datagram comes any more.
 async fn settled(dev: &Dev) {
-    let (started, mut last, mut since) = (Instant::now(), dev.datagrams(Kind::Request), Instant::now());
+    let (started, mut last, mut since) = (Instant::now(), dev.requests().len(), Instant::now());
     while since.elapsed() < QUIET && started.elapsed() < SETTLING {
         sleep(Duration::from_millis(20)).await; // then looked at again
-        let now = dev.datagrams(Kind::Request);
+        let now = dev.requests().len();
         if now != last {
             (last, since) = (now, Instant::now());
         }
@@ -165,7 +161,7 @@ async fn settled(dev: &Dev) {
 
 /// How long the admissions waited that nginx has logged, in the order of their ends.
 fn waits(nginx: &Nginx) -> Result<Vec<u64>, Error> {
-    let log = nginx.read("error.log")?;
+    let log = read(nginx, "error.log")?;
     Ok(log.lines().filter(|line| line.contains("ratelimitly: admission ")).filter_map(waited).collect())
 }
 
@@ -179,7 +175,8 @@ impl Counted {
         let each = self.datagrams as f64 / f64::from(self.requests);
         let failures = self.failures as f64 * 100.0 / f64::from(self.requests);
         // A failed request's line has a duration too: it waited out its horizon.
-        let median = self.waited.get(self.waited.len() / 2).map_or("-".to_owned(), |ms| format!("{ms} ms"));
+        let median =
+            median(self.waited.iter().map(|ms| *ms as f64)).map_or("-".to_owned(), |ms| format!("{ms} ms"));
         let of = if self.servers == 1 { String::new() } else { format!(" to {} servers", self.servers) };
         format!("{each:.2}{of} / {failures:.0}% / {median}")
     }

@@ -6,7 +6,7 @@ use http::uri::PathAndQuery;
 use ratelimitly_harness::http::{Error, Request, Response};
 use ratelimitly_harness::raw::Raw;
 use ratelimitly_harness::tls::Certificate;
-use ratelimitly_harness::{Kind, Nginx, h2, h3, kind};
+use ratelimitly_harness::{Nginx, environment, h2, h3};
 use std::fmt;
 use tokio::task::JoinHandle;
 
@@ -29,36 +29,26 @@ use Protocol::{H2, H2Tls, H3, Kept, Pipelined};
 
 /// What this nginx speaks.
 pub(crate) fn protocols() -> &'static [Protocol] {
-    match kind() {
-        Kind::Pinned => &[Kept, Pipelined, H2, H2Tls, H3],
-        Kind::Debian => &[Kept, Pipelined, H2, H2Tls],
-    }
+    const ALL: [Protocol; 5] = [Kept, Pipelined, H2, H2Tls, H3];
+    if environment::has_http3() { &ALL } else { &ALL[..4] }
 }
 
 /// The lines of a server that listens for all of it, `{listeners}` in the configurations.
-pub(crate) fn listeners() -> &'static str {
-    match kind() {
-        Kind::Pinned => {
-            "listen 127.0.0.1:{port};
-            listen 127.0.0.1:{port_pipelined};
-            listen 127.0.0.1:{port_h2};
-            listen 127.0.0.1:{port_tls} ssl;
-            listen 127.0.0.1:{port_h3} quic;
-            http2 on;
-            ssl_certificate {certificate}/certificate.pem;
-            ssl_certificate_key {certificate}/key.pem;
-            ssl_protocols TLSv1.3;"
-        }
-        Kind::Debian => {
-            "listen 127.0.0.1:{port};
-            listen 127.0.0.1:{port_pipelined};
-            listen 127.0.0.1:{port_h2} http2;
-            listen 127.0.0.1:{port_tls} ssl http2;
-            ssl_certificate {certificate}/certificate.pem;
-            ssl_certificate_key {certificate}/key.pem;
-            ssl_protocols TLSv1.3;"
-        }
-    }
+pub(crate) fn listeners() -> String {
+    let quic = if environment::has_http3() { "listen 127.0.0.1:{port_h3} quic;" } else { "" };
+    let (parameter, directive) =
+        if environment::has_http2_directive() { ("", "http2 on;") } else { (" http2", "") };
+    format!(
+        "listen 127.0.0.1:{{port}};
+        listen 127.0.0.1:{{port_pipelined}};
+        listen 127.0.0.1:{{port_h2}}{parameter};
+        listen 127.0.0.1:{{port_tls}} ssl{parameter};
+        {quic}
+        {directive}
+        ssl_certificate {{certificate}}/certificate.pem;
+        ssl_certificate_key {{certificate}}/key.pem;
+        ssl_protocols TLSv1.3;"
+    )
 }
 
 impl Protocol {

@@ -130,7 +130,7 @@ impl Site {
         let upstream = Upstream::start(move |seen| answer(seen, &gated)).await;
         let (dev, certificate) = (Dev::single().await, Certificate::new());
         // With its debug output nginx spends most of its time writing about packets of QUIC.
-        let text = text.replace("{listeners}", listeners());
+        let text = text.replace("{listeners}", &listeners());
         let mut builder = Nginx::builder(&text).dev(&dev).log_level("info");
         for (name, value) in values {
             builder = builder.set(name, value);

@@ -1,6 +1,5 @@
 //! The five conditions of the experiment: what users send and what the application can do, before and after the change.
 
-use super::load::Traffic;
 use super::upstream::Capacity;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -20,6 +19,17 @@ pub enum Condition {
     FewerSlots,
     /// 30 keys and 600 requests a second instead of 10 and 200.
     MoreKeys,
+}
+
+/// What users send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Traffic {
+    /// Requests per second, all keys together.
+    pub per_second: f64,
+    /// Distinct keys.
+    pub keys: usize,
+    /// Share of requests to `/heavy`, 0 to 1.
+    pub heavy: f64,
 }
 
 /// Users and application at a moment.

@@ -1,6 +1,7 @@
 //! The figures of a run: counted from what users saw, from the accept queue and from the application's log. Pure.
 
 use super::run::Trace;
+use ratelimitly_harness::figures::{self, quantile};
 use serde::Serialize;
 
 /// What a run came to between the moment of judgement and the end.
@@ -56,11 +57,11 @@ impl Figures {
         let judged: Vec<_> = trace.shots.iter().filter(|shot| shot.at >= from && shot.at < to).collect();
         let share =
             |status| percent(judged.iter().filter(|shot| shot.status == status).count(), judged.len());
-        let mut took: Vec<f64> =
+        let took: Vec<f64> =
             judged.iter().filter(|shot| shot.status == 200).map(|shot| shot.took * 1000.0).collect();
         let late = trace.shots.iter().filter(|shot| shot.status == 504 && shot.at + shot.took >= from);
         let lengths = trace.queue.iter().filter(|(at, _)| *at >= from && *at < to);
-        let mut lengths: Vec<f64> = lengths.map(|(_, length)| f64::from(*length)).collect();
+        let lengths: Vec<f64> = lengths.map(|(_, length)| f64::from(*length)).collect();
         Figures {
             success: share(200),
             refused_429: share(429),
@@ -68,10 +69,10 @@ impl Figures {
             failed_504: share(504),
             unanswered: share(0),
             late_504: late.count() as f64,
-            p50_ms: quantile(&mut took, 0.5),
-            p99_ms: quantile(&mut took, 0.99),
-            queue_median: quantile(&mut lengths, 0.5).unwrap_or(0.0),
-            queue_max: quantile(&mut lengths, 1.0).unwrap_or(0.0),
+            p50_ms: quantile(took.iter().copied(), 0.5),
+            p99_ms: quantile(took.iter().copied(), 0.99),
+            queue_median: quantile(lengths.iter().copied(), 0.5).unwrap_or(0.0),
+            queue_max: quantile(lengths.iter().copied(), 1.0).unwrap_or(0.0),
             wasted: wasted(trace),
             undecided: undecided(trace),
             lag_ms: trace.lag * 1000.0,
@@ -82,8 +83,8 @@ impl Figures {
     pub fn median(of: &[&Figures]) -> Figures {
         let middle = |figure: fn(&Figures) -> f64| median(of.iter().map(|figures| figure(figures)));
         let maybe = |figure: fn(&Figures) -> Option<f64>| {
-            let mut some: Vec<f64> = of.iter().filter_map(|figures| figure(figures)).collect();
-            quantile(&mut some, 0.5)
+            let some = of.iter().filter_map(|figures| figure(figures));
+            figures::median(some)
         };
         Figures {
             success: middle(|figures| figures.success),
@@ -115,7 +116,7 @@ pub fn seconds(trace: &Trace) -> Vec<Second> {
             refused_429: count(429),
             failed_502: count(502),
             failed_504: count(504),
-            p99_ms: quantile(&mut successes.map(|shot| shot.took * 1000.0).collect::<Vec<_>>(), 0.99),
+            p99_ms: quantile(successes.map(|shot| shot.took * 1000.0), 0.99),
         }
     };
     (0..trace.job.timing.end.ceil() as usize).map(one).collect()
@@ -142,27 +143,7 @@ fn percent(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
 }
 
-/// The value at this share of the sorted values.
-pub fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    Some(values[(last as f64 * share).round() as usize])
-}
-
 /// The middle value, 0 where there is none.
 pub fn median(values: impl Iterator<Item = f64>) -> f64 {
-    quantile(&mut values.collect::<Vec<_>>(), 0.5).unwrap_or(0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_values_that_occurred() {
-        let mut values = [4.0, 1.0, 3.0, 2.0, 5.0];
-        assert_eq!(quantile(&mut values, 0.5), Some(3.0));
-        assert_eq!(quantile(&mut values, 0.99), Some(5.0));
-        assert_eq!(quantile(&mut [], 0.5), None);
-    }
+    figures::median(values).unwrap_or(0.0)
 }

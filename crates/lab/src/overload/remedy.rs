@@ -1,8 +1,8 @@
 //! The remedies that are compared, as nginx configurations. Everything that they share is in `CONF`; a remedy is what is
 //! put in at three places of it.
 
-use crate::dev::Dev;
 use clap::ValueEnum;
+use ratelimitly_harness::{Builder, Nginx};
 use serde::Serialize;
 use std::net::SocketAddr;
 
@@ -44,10 +44,7 @@ impl Default for Guard {
 }
 
 const CONF: &str = r#"load_module {module};
-worker_processes 1;
 worker_rlimit_nofile 16384;
-pid {prefix}/nginx.pid;
-error_log {prefix}/error.log error;
 events { worker_connections 8192; }
 http {
     log_format lab '$msec $status $uri $http_x_key $upstream_addr $upstream_header_time $request_time $ratelimitly_verdict';
@@ -113,32 +110,23 @@ impl Remedy {
         matches!(self, Remedy::Guard | Remedy::GuardMaxConns | Remedy::GuardMaxConnsWrong)
     }
 
-    /// nginx's configuration; `dev` is needed where the module takes part.
-    pub fn configuration(self, upstream: SocketAddr, guard: &Guard, dev: Option<&Dev>) -> String {
+    /// An nginx that is set up so; with `Builder::dev` where the module takes part.
+    pub fn nginx(self, upstream: SocketAddr, guard: &Guard) -> Builder {
         let server = match self {
             Remedy::MaxConns | Remedy::GuardMaxConns => " max_conns=20",
             Remedy::GuardMaxConnsWrong => " max_conns=40",
             _ => "",
         };
-        let (http, location) = match (self, dev) {
-            (Remedy::FixedTotal, _) => (
-                "limit_req_zone all zone=total:1m rate=160r/s;".to_owned(),
-                "limit_req zone=total burst=20 nodelay;",
-            ),
-            (_, Some(dev)) => (module(guard, dev), RULE),
-            _ => (String::new(), ""),
+        let (http, location) = match self {
+            Remedy::FixedTotal => {
+                ("limit_req_zone all zone=total:1m rate=160r/s;", "limit_req zone=total burst=20 nodelay;")
+            }
+            _ if self.guarded() => (MODULE, RULE),
+            _ => ("", ""),
         };
-        CONF.replace("{http}", &http)
-            .replace("{location}", location)
-            .replace("{upstream}", &upstream.to_string())
-            .replace("{server}", server)
+        let text = CONF.replace("{http}", http).replace("{location}", location);
+        let builder = Nginx::builder(&text).set("upstream", upstream).set("server", server);
+        let builder = builder.set("ttl", guard.ttl).set("max", guard.max_samples);
+        builder.set("min", guard.min_sample_threshold).set("threshold", guard.threshold)
     }
-}
-
-fn module(guard: &Guard, dev: &Dev) -> String {
-    dev.fill(MODULE)
-        .replace("{ttl}", &guard.ttl.to_string())
-        .replace("{threshold}", &guard.threshold.to_string())
-        .replace("{max}", &guard.max_samples.to_string())
-        .replace("{min}", &guard.min_sample_threshold.to_string())
 }

@@ -1,16 +1,17 @@
 //! One run of the experiment: an application, an nginx, a development server where the module takes part, and the load,
 //! all of its own, so that several runs can share the machine. Gives everything that was seen; judges nothing.
 
-use super::condition::Condition;
-use super::load::{self, Shot, Traffic};
+use super::condition::{Condition, Traffic};
 use super::logs::{self, Answered, Finished};
 use super::queue;
 use super::remedy::{Guard, Remedy};
 use super::upstream::Upstream;
 use crate::client;
-use crate::dev::Dev;
 use crate::error::{Error, io};
-use crate::nginx::Nginx;
+use fastrand::Rng;
+use ratelimitly_devserver::Config;
+use ratelimitly_harness::Dev;
+use ratelimitly_harness::load::{Client, Due, Seen, Shot};
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -70,18 +71,19 @@ impl Job {
         let folder = tempfile::tempdir().map_err(io("a folder for the upstream's log"))?;
         let log = folder.path().join("upstream.log");
         let upstream = Upstream::start(before.capacity, &log)?;
-        let dev = if self.remedy.guarded() { Some(Dev::start(false).await?) } else { None };
-        let text = self.remedy.configuration(upstream.address(), &self.guard, dev.as_ref());
-        let nginx = Nginx::start(&text).await?;
-        if dev.is_some() {
-            client::warm(nginx.port(), "/light", &nginx).await?;
+        let dev = Dev::with(|config| Config { record: false, ..config }).await;
+        let builder = self.remedy.nginx(upstream.address(), &self.guard).dev(&dev);
+        let nginx = client::start(builder, "error").await?;
+        if self.remedy.guarded() {
+            client::warm(&nginx, "/light").await?;
         }
         let (start, unix) = soon();
         let (fired, queue, ()) = tokio::join!(
-            load::fire(nginx.port(), start, self.timing.end, self.seed, |at| self.traffic(at)),
+            self.fire(nginx.port(), start),
             sample(upstream.address(), start, self.timing.end),
             self.change(&upstream, start),
         );
+        let fired = fired?;
         upstream.flush()?;
         let finished = std::fs::read_to_string(&log).map_err(io("upstream.log"))?;
         Ok(Trace {
@@ -89,13 +91,38 @@ impl Job {
             shots: fired.shots,
             lag: fired.lag,
             queue,
-            answered: logs::nginx(&nginx.read("access.log")?, unix)?,
+            answered: logs::nginx(&client::read(&nginx, "access.log")?, unix)?,
             finished: logs::upstream(&finished, unix)?,
         })
     }
 
     fn traffic(&self, at: f64) -> Traffic {
         self.condition.scene(at >= self.timing.change).traffic
+    }
+
+    /// Requests leave at even intervals whether or not earlier ones were answered, as users send them.
+    async fn fire(self, port: u16, start: Instant) -> Result<Seen, Error> {
+        let load = move || {
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            Client::connect(address, 0, b"")?.growing().fire(start.into_std(), self.requests())
+        };
+        let fired = tokio::task::spawn_blocking(load).await;
+        fired.map_err(|error| io("the load")(error.into()))?.map_err(|error| Error::Load(error.to_string()))
+    }
+
+    /// All requests of the run. Keys are dealt in turn, in the header `X-Key`; the seed says which requests are heavy.
+    fn requests(self) -> impl Iterator<Item = Due> {
+        let mut random = Rng::with_seed(self.seed);
+        let mut due = 0.0;
+        (0_usize..).map_while(move |number| {
+            let (at, now) = (due, self.traffic(due));
+            due += 1.0 / now.per_second;
+            let path = if random.f64() < now.heavy { "/heavy" } else { "/light" };
+            let head =
+                format!("GET {path} HTTP/1.1\r\nHost: lab\r\nX-Key: key-{}\r\n\r\n", number % now.keys);
+            let due = Due { at: Duration::from_secs_f64(at), request: head.into_bytes().into() };
+            (at < self.timing.end).then_some(due)
+        })
     }
 
     async fn change(&self, upstream: &Upstream, start: Instant) {

@@ -1,9 +1,10 @@
 //! An application that keeps connections and closes those that were idle for a time of its own. Between the moment when
 //! it decides to close and the moment when it does, a busy event loop may lie; a request that arrives in between is lost
-//! unread. Requests say when they want to be answered, so that many connections become idle at the same moment. Ends when it
-//! is dropped.
+//! unread. Requests say when they want to be answered (`X-Until`, Unix milliseconds), so that many connections become idle
+//! at the same moment. Used by the tests and the lab's experiment of that race. Ends when it is dropped.
 
-use crate::error::{Error, io};
+use crate::http::{Client, Error, Request};
+use bytes::Bytes;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ndone\n";
 
@@ -34,12 +35,11 @@ pub struct App {
 impl App {
     /// Listens on a free port of 127.0.0.1.
     ///
-    /// # Errors
+    /// # Panics
     /// No port can be had.
-    pub async fn start(idle: Idle) -> Result<App, Error> {
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(io("the application's port"))?;
-        let address = listener.local_addr().map_err(io("the application's port"))?;
+    pub async fn start(idle: Idle) -> App {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("an application can listen");
+        let address = listener.local_addr().expect("it has an address");
         let worked = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&worked);
         let task = tokio::spawn(async move {
@@ -50,7 +50,7 @@ impl App {
                 connections.spawn(async move { serve(stream, idle, &counter).await });
             }
         });
-        Ok(App { address, worked, task })
+        App { address, worked, task }
     }
 
     /// Where it listens.
@@ -101,4 +101,45 @@ async fn head(stream: &mut BufReader<TcpStream>) -> Option<(usize, u64)> {
             until = value.trim().parse().ok()?;
         }
     }
+}
+
+/// The width of a wave of requests, half of it before and half after the idle time.
+const WIDTH: Duration = Duration::from_millis(100);
+/// How long connecting may take.
+const SOON: Duration = Duration::from_millis(50);
+
+/// Sends waves of `each` requests to an nginx before an application, half GET and half POST, and gives their statuses;
+/// `None` where no answer came. The application answers a wave at one moment, so that all connections become idle
+/// together. The requests of the next wave are sent evenly around the moment when `idle` has passed since.
+pub async fn waves(port: u16, idle: Duration, waves: u32, each: u32) -> Vec<Option<u16>> {
+    let mut statuses = Vec::new();
+    let mut first = Instant::now() + SOON;
+    for _ in 0..waves {
+        let answered = first + WIDTH + SOON;
+        let until = unix_ms(answered);
+        let mut clients = JoinSet::new();
+        for number in 0..each {
+            let at = first + WIDTH * number / each;
+            let method = if number % 2 == 0 { "GET" } else { "POST" };
+            clients.spawn(async move { send_until(port, method, at, until).await.ok() });
+        }
+        statuses.extend(clients.join_all().await);
+        first = answered + idle - WIDTH / 2;
+    }
+    statuses
+}
+
+/// Connects early and sends at its moment.
+async fn send_until(port: u16, method: &str, at: Instant, until: u64) -> Result<u16, Error> {
+    let mut client = Client::connect(port).await?;
+    let body = if method == "POST" { "order" } else { "" };
+    let request = Request::builder().method(method).uri("/").header("connection", "close");
+    let request = request.header("x-until", until).body(Bytes::from_static(body.as_bytes()))?;
+    sleep_until(at).await; // the idle time is the subject: no poll
+    Ok(client.send(request).await?.status)
+}
+
+fn unix_ms(moment: Instant) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now + moment.saturating_duration_since(Instant::now())).as_millis() as u64
 }
