@@ -3,6 +3,7 @@
 //! answered; what memory had to say is in valgrind's logs, which `ci/memcheck` reads.
 #![forbid(unsafe_code)]
 
+use clap::{Parser, ValueEnum};
 use ratelimitly_core::key::KeyKind;
 use ratelimitly_devserver::{Command, DnsFault, Fault, Servers};
 use ratelimitly_harness::raw::Raw;
@@ -45,18 +46,29 @@ const CONFIGURATION: &str = r#"
     }
 "#;
 
+/// The life of a worker, with an nginx that ci/memcheck runs under valgrind.
+#[derive(Parser)]
+#[command(name = "ratelimitly-memcheck")]
+struct Cli {
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// One process, AES key
+    Single,
+    /// One process, cookie key: no byte of a datagram comes out of a cipher, so valgrind can judge all of them
+    Cookie,
+    /// Master and workers, with reloads and panics inside
+    Workers,
+}
+
 #[tokio::main]
 async fn main() {
-    let mode = std::env::args().nth(1).unwrap_or_default();
-    let (process, kind) = match mode.as_str() {
-        "single" => ("master_process off;", KeyKind::Aes),
-        // No byte of a datagram comes out of a cipher, so that none of them is beyond valgrind's sight.
-        "cookie" => ("master_process off;", KeyKind::Cookie),
-        "workers" => ("", KeyKind::Aes),
-        _ => {
-            eprintln!("usage: ratelimitly-memcheck single|cookie|workers");
-            std::process::exit(2);
-        }
+    let (process, kind) = match Cli::parse().mode {
+        Mode::Single => ("master_process off;", KeyKind::Aes),
+        Mode::Cookie => ("master_process off;", KeyKind::Cookie),
+        Mode::Workers => ("", KeyKind::Aes),
     };
     life(process, kind).await;
 }

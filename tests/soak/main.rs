@@ -12,6 +12,7 @@ mod site;
 mod traffic;
 mod watch;
 
+use clap::Parser;
 use clients::Clients;
 use ratelimitly_harness::{eventually, process};
 use reloads::Reloads;
@@ -28,26 +29,30 @@ const RELOAD: Duration = Duration::from_secs(5);
 /// Longest life of an old worker. nginx keeps a QUIC connection that was closed for three times its estimate of an
 /// acknowledgement's time, which is seconds where the other worker got the datagrams: what is usual is judged by the median.
 const DRAINED: Duration = Duration::from_secs(60);
-const USAGE: &str = "usage: ratelimitly-soak [minutes] [--seed <n>] [--rate <requests a second>] [--keep]";
 
-/// What is asked for on the command line.
-#[derive(Clone, Copy)]
+/// Mixed requests at a steady rate against a real nginx whose servers and DNS fail at random and which is reloaded every
+/// 5 seconds, then a ledger of the access log against what the development server saw. Fails, and prints the seed that
+/// repeats it, if they disagree or something grew or broke.
+#[derive(Clone, Copy, Debug, Parser)]
+#[command(name = "ci/soak")]
 struct Plan {
+    /// How long the load lasts
+    #[arg(value_name = "MINUTES", value_parser = length, default_value = "5")]
     length: Duration,
+    /// Decides everything that is random [default: a new one]
+    #[arg(long, default_value_t = fastrand::u64(..), hide_default_value = true)]
     seed: u64,
+    /// Requests per second
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: u32,
+    /// Keeps nginx's folder, with a debug log
+    #[arg(long)]
     keep: bool,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let plan = match parse(std::env::args().skip(1)) {
-        Ok(plan) => plan,
-        Err(problem) => {
-            eprintln!("{problem}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+    let plan = Plan::parse();
     println!("soak: {} s at {} requests/s, --seed {}", plan.length.as_secs(), plan.rate, plan.seed);
     // A check of the harness fails by a panic; it must not hide the seed.
     let local = LocalSet::new();
@@ -62,38 +67,13 @@ async fn main() -> ExitCode {
         println!("soak: passed");
         return ExitCode::SUCCESS;
     }
-    println!("soak: FAILED; again with: ci/soak {} --seed {}", minutes(plan.length), plan.seed);
+    println!("soak: FAILED; again with: ci/soak {} --seed {}", plan.length.as_secs_f64() / 60.0, plan.seed);
     ExitCode::FAILURE
 }
 
-fn minutes(length: Duration) -> f64 {
-    length.as_secs_f64() / 60.0
-}
-
-fn parse(arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
-    let mut plan = Plan { length: Duration::from_secs(300), seed: fastrand::u64(..), rate: 60, keep: false };
-    let mut arguments = arguments;
-    while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
-        match argument.as_str() {
-            "--seed" => plan.seed = number(&argument, &value()?)?,
-            "--keep" => plan.keep = true,
-            "--rate" => plan.rate = number(&argument, &value()?)?,
-            _ => {
-                let minutes: f64 = number("minutes", &argument)?;
-                plan.length = Duration::try_from_secs_f64(minutes * 60.0)
-                    .map_err(|error| format!("minutes {argument}: {error}"))?;
-            }
-        }
-    }
-    match plan.rate {
-        1..=10_000 => Ok(plan),
-        other => Err(format!("--rate {other} is not within 1..10000")),
-    }
-}
-
-fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{name}: \"{text}\" is no number that fits"))
+fn length(minutes: &str) -> Result<Duration, String> {
+    let minutes: f64 = minutes.parse().map_err(|_| "it must be a number of minutes".to_owned())?;
+    Duration::try_from_secs_f64(minutes * 60.0).map_err(|error| error.to_string())
 }
 
 async fn run(plan: Plan) -> Report {

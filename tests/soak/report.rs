@@ -2,7 +2,8 @@
 
 use crate::ledger::Ledger;
 use crate::traffic::{Counts, Tally};
-use crate::watch::{Sample, median, trends};
+use crate::watch::{Sample, trends};
+use ratelimitly_harness::figures::median;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ impl Report {
             );
         }
         println!("          lines of the module in the error log: {}", self.warnings);
-        let (usual, longest) = (median(ends.clone()), ends.iter().max().copied().unwrap_or_default());
+        let (usual, longest) = (usual(ends), ends.iter().max().copied().unwrap_or_default());
         println!(
             "reloads:  {}; the old worker ends after {usual:.1?}, {longest:.1?} at the longest",
             ends.len()
@@ -69,7 +70,7 @@ impl Report {
                 ));
             }
         }
-        let usual = median(self.ends);
+        let usual = usual(&self.ends);
         if usual > OLD_WORKER {
             problems.push(format!("most old workers take longer than {OLD_WORKER:?}: {usual:.1?}"));
         }
@@ -92,4 +93,9 @@ impl Report {
         }
         problems
     }
+}
+
+/// The median.
+fn usual(ends: &[Duration]) -> Duration {
+    Duration::from_secs_f64(median(ends.iter().map(Duration::as_secs_f64)).unwrap_or(0.0))
 }

@@ -1,6 +1,7 @@
 //! Memory and descriptors of nginx's processes, from /proc, and whether they stay where they were. Called by `main.rs`
 //! before each reload and by the report; reads only.
 
+use ratelimitly_harness::figures::median;
 use ratelimitly_harness::{Nginx, process};
 use std::time::Duration;
 
@@ -31,9 +32,7 @@ impl Sample {
 }
 
 fn memory(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    process::resident_kib(pid).unwrap_or(0)
 }
 
 fn files(pid: u32) -> u64 {
@@ -57,16 +56,10 @@ pub(crate) fn trends(samples: &[Sample]) -> Option<Vec<Trend>> {
     }
     let (early, late) = (&settled[..WINDOW], &settled[settled.len() - WINDOW..]);
     let trend = |place: usize| {
-        let [early, late] =
-            [early, late].map(|window| median(window.iter().map(|sample| sample.values[place]).collect()));
+        let middle = |window: &[&Sample]| median(window.iter().map(|sample| sample.values[place] as f64));
+        let [early, late] = [early, late].map(|window| middle(window).unwrap_or(0.0) as u64);
         let most = if place < 2 { early + early / 20 + SLACK_KIB } else { early + SLACK_FILES };
         Trend { name: NAMES[place], early, late, flat: early > 0 && late <= most }
     };
     Some((0..NAMES.len()).map(trend).collect())
-}
-
-/// The one in the middle; zero where there is none.
-pub(crate) fn median<T: Copy + Default + Ord>(mut values: Vec<T>) -> T {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }

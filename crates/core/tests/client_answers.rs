@@ -115,7 +115,7 @@ fn junk_of_every_length_is_dropped() {
     let mut junk = Vec::new();
     for length in 0..300 {
         junk.clear();
-        junk.extend((0..length).map(|_| sim.random.next() as u8));
+        junk.extend((0..length).map(|_| sim.random.u8(..)));
         sim.receive(junk.clone());
     }
     let prefix = sim.answer(7, &Reply::allow(0));

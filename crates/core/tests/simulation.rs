@@ -6,12 +6,13 @@
 
 mod sim;
 
+use fastrand::Rng;
 use ratelimitly_core::client::{AdmissionKey, Failure, Outcome, StartError};
 use ratelimitly_core::id::ServerId;
 use ratelimitly_core::policy::{Policy, Schedule};
 use ratelimitly_core::time::Millis;
 use sim::material::key;
-use sim::network::{Network, Random};
+use sim::network::Network;
 use sim::server::{Fault, Reply, Server};
 use sim::{Done, Sim};
 use std::collections::{HashMap, HashSet};
@@ -81,21 +82,21 @@ fn run(seed: u64) -> Vec<Done> {
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut random = Random::new(seed ^ 0x5151);
+        let mut random = Rng::with_seed(seed ^ 0x5151);
         let policy = policy(&mut random);
         let verdicts: HashMap<u64, bool> =
-            (0..1 + random.below(4)).map(|n| (n * 3 + 1, random.chance(50))).collect();
+            (0..1 + random.u64(..4)).map(|n| (n * 3 + 1, random.u64(..100) < 50)).collect();
         let mut ids: Vec<u64> = verdicts.keys().copied().collect();
         ids.sort_unstable();
         let servers = ids.iter().map(|id| server(*id, verdicts[id], &mut random)).collect();
         let mut sim = Sim::with_key(&key(), policy.clone(), servers, seed);
         sim.network = Network {
-            loss_percent: [0, 10, 40, 95][random.below(4) as usize],
-            double_percent: random.below(30),
-            delay_ms: [0, 5, 30, 200][random.below(4) as usize],
+            loss_percent: [0, 10, 40, 95][random.u64(..4) as usize],
+            double_percent: random.u64(..30),
+            delay_ms: [0, 5, 30, 200][random.u64(..4) as usize],
         };
-        sim.lateness = [0, 0, 3, 50][random.below(4) as usize];
-        if random.chance(70) {
+        sim.lateness = [0, 0, 3, 50][random.u64(..4) as usize];
+        if random.u64(..100) < 70 {
             sim.discover(1);
         }
         World { sim, policy, started: HashMap::new(), verdicts }
@@ -104,19 +105,19 @@ impl World {
     /// One thing happens: mostly a start, then some time passes.
     fn step(&mut self) {
         let sim = &mut self.sim;
-        match sim.random.below(12) {
+        match sim.random.u64(..12) {
             0 => self.change_members(),
             1 => sim.fail_discovery(),
             2 => self.cancel_one(),
             3 => self.toggle_endpoint(),
             _ => self.start(),
         }
-        let pause = self.sim.random.below(2 * u64::from(self.policy.unit_ms()) + 1);
+        let pause = self.sim.random.u64(..2 * u64::from(self.policy.unit_ms()) + 1);
         self.sim.run(pause);
     }
 
     fn start(&mut self) {
-        let (guards, resources) = (self.sim.random.below(3) as usize, 1 + self.sim.random.below(3) as usize);
+        let (guards, resources) = (self.sim.random.u64(..3) as usize, 1 + self.sim.random.u64(..3) as usize);
         let at = self.sim.now;
         match self.sim.try_start(guards, resources) {
             // Its serial number may be gone already: round 0 could not be sent.
@@ -129,7 +130,7 @@ impl World {
     fn change_members(&mut self) {
         let sim = &mut self.sim;
         let all: Vec<u64> = sim.servers.iter().map(|server| server.id).collect();
-        let found: Vec<u64> = all.iter().copied().filter(|_| sim.random.chance(70)).collect();
+        let found: Vec<u64> = all.iter().copied().filter(|_| sim.random.u64(..100) < 70).collect();
         sim.discover_only(if found.is_empty() { &all } else { &found }, 1);
     }
 
@@ -144,7 +145,7 @@ impl World {
 
     fn toggle_endpoint(&mut self) {
         let endpoints: Vec<_> = self.sim.servers.iter().flat_map(|server| server.endpoints.clone()).collect();
-        let endpoint = endpoints[self.sim.random.below(endpoints.len() as u64) as usize];
+        let endpoint = endpoints[self.sim.random.u64(..endpoints.len() as u64) as usize];
         if !self.sim.unreachable.remove(&endpoint) {
             self.sim.unreachable.insert(endpoint);
         }
@@ -247,39 +248,39 @@ impl World {
     }
 }
 
-fn policy(random: &mut Random) -> Policy {
-    let unit = 1 + random.below(40) as u32;
-    let schedule = match random.below(3) {
-        0 => Schedule::Fixed(1 + random.below(3) as u32),
-        1 => Schedule::Linear { initial: 1, step: 1 + random.below(2) as u32, maximum: 3 },
-        _ => Schedule::Exponential { initial: 1, factor: 2, maximum: 1 + random.below(4) as u32 },
+fn policy(random: &mut Rng) -> Policy {
+    let unit = 1 + random.u64(..40) as u32;
+    let schedule = match random.u64(..3) {
+        0 => Schedule::Fixed(1 + random.u64(..3) as u32),
+        1 => Schedule::Linear { initial: 1, step: 1 + random.u64(..2) as u32, maximum: 3 },
+        _ => Schedule::Exponential { initial: 1, factor: 2, maximum: 1 + random.u64(..4) as u32 },
     };
-    let replays = random.below(5) as u16;
-    Policy::custom(unit, replays, schedule, random.below(3) as u32, random.chance(60))
+    let replays = random.u64(..5) as u16;
+    Policy::custom(unit, replays, schedule, random.u64(..3) as u32, random.u64(..100) < 60)
         .expect("a sound policy")
 }
 
 /// A server with one opinion and its own bad habits.
-fn server(id: u64, grant: bool, random: &mut Random) -> Server {
-    let mut habits = Random::new(random.next());
-    let honest = [0, 50, 90, 100][random.below(4) as usize];
-    let delay = [0, 3, 25, 90][random.below(4) as usize];
-    let endpoints = 1 + random.below(2) as u16;
+fn server(id: u64, grant: bool, random: &mut Rng) -> Server {
+    let mut habits = Rng::with_seed(random.u64(..));
+    let honest = [0, 50, 90, 100][random.u64(..4) as usize];
+    let delay = [0, 3, 25, 90][random.u64(..4) as usize];
+    let endpoints = 1 + random.u64(..2) as u16;
     let script = move |_: usize, _: &sim::server::Receipt| {
         let fault = fault(&mut habits, honest);
         // What must not count claims the opposite, so that a verdict made of it shows.
         let grant = grant == (fault == Fault::None);
-        let steering = habits.below(3) as u8;
-        vec![Reply { after_ms: habits.below(delay + 1), grant, steering, fault }]
+        let steering = habits.u64(..3) as u8;
+        vec![Reply { after_ms: habits.u64(..delay + 1), grant, steering, fault }]
     };
     Server::new(id, script).with_endpoints(endpoints)
 }
 
-fn fault(habits: &mut Random, honest_percent: u64) -> Fault {
-    if habits.chance(honest_percent) {
+fn fault(habits: &mut Rng, honest_percent: u64) -> Fault {
+    if habits.u64(..100) < honest_percent {
         return Fault::None;
     }
-    match habits.below(7) {
+    match habits.u64(..7) {
         0 => Fault::Auth,
         1 => Fault::Truncated,
         2 => Fault::RequestId,

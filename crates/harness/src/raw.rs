@@ -9,6 +9,9 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
+/// Most header fields of a response.
+const FIELDS: usize = 64;
+
 /// A connection on which a test writes what it likes.
 pub struct Raw {
     reader: Reader,
@@ -132,13 +135,19 @@ impl Reader {
     }
 
     async fn response(&mut self, method: &Method) -> Result<Response, Error> {
-        let status = self.line().await?;
-        let status = status.split(' ').nth(1).ok_or_else(|| format!("no status line: {status}"))?.parse()?;
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            if self.0.read_until(b'\n', &mut head).await? == 0 {
+                return Err("the connection ended within a response".into());
+            }
+        }
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+        let mut parsed = httparse::Response::new(&mut fields);
+        parsed.parse(&head)?;
+        let status = parsed.code.ok_or("no status line")?;
         let mut headers = HeaderMap::new();
-        loop {
-            let line = self.line().await?;
-            let Some((name, value)) = line.split_once(':') else { break };
-            headers.append(name.parse::<HeaderName>()?, value.trim().parse::<HeaderValue>()?);
+        for field in parsed.headers {
+            headers.append(field.name.parse::<HeaderName>()?, HeaderValue::from_bytes(field.value)?);
         }
         let body = if method == Method::HEAD { Vec::new() } else { self.body(status, &headers).await? };
         Ok(Response::new(StatusCode::from_u16(status)?, headers, body.into()))

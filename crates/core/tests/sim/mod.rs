@@ -10,8 +10,9 @@ pub mod network;
 pub mod server;
 
 use self::material::{endpoint, guard, key, resource, serial_of};
-use self::network::{Network, Random};
+use self::network::Network;
 use self::server::{Receipt, Reply, Server};
+use fastrand::Rng;
 use ratelimitly_core::client::{
     AdmissionKey, Ask, Client, Completion, Discovered, Outcome, SendResult, StartError,
 };
@@ -85,7 +86,7 @@ pub struct Sim {
     flights: BTreeMap<(Millis, u64), Flight>,
     flight_count: u64,
     last_serial: u64,
-    pub random: Random,
+    pub random: Rng,
 }
 
 impl Sim {
@@ -103,9 +104,9 @@ impl Sim {
     }
 
     pub fn with_key(key: &ApiKey, policy: Policy, servers: Vec<Server>, seed: u64) -> Sim {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let mut client_seed = [0; 32];
-        client_seed.fill_with(|| random.next() as u8);
+        client_seed.fill_with(|| random.u8(..));
         Sim {
             client: Client::new(key, policy, client_seed),
             now: Millis(1_000),
@@ -257,7 +258,7 @@ impl Sim {
 
     fn take_deadlines(&mut self) {
         while let Some((key, deadline)) = self.client.poll_deadline() {
-            let handled = deadline + self.random.below(self.lateness + 1);
+            let handled = deadline + self.random.u64(..self.lateness + 1);
             self.timers.insert(key, (deadline, handled));
         }
     }
