@@ -10,9 +10,6 @@ mod rules;
 mod schedule;
 mod verdicts;
 
-/// What holds under both failure policies is tried under both.
-const POLICIES: [&str; 2] = ["open", "close"];
-
 /// An nginx whose worker knows the servers, so that nothing here depends on the first discovery.
 async fn warm(text: &str, dev: &Dev, fail: &str) -> Nginx {
     let nginx = Nginx::builder(text).dev(dev).set("fail", fail).start().await;

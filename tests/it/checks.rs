@@ -8,9 +8,7 @@ use std::time::Duration;
 
 const PROTECTED: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_zone any "bucket=any" rate=1000r/s;
         server {
             listen 127.0.0.1:{port};

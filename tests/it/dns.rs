@@ -6,12 +6,12 @@ mod recovery;
 mod settings;
 mod words;
 
+use crate::FAILURES;
 use ratelimitly_devserver::{Command, Config, DnsFault, Member, Servers};
 use ratelimitly_harness::{Builder, Dev, Nginx, eventually_some, http};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-const POLICIES: [(&str, u16); 2] = [("open", 200), ("close", 429)];
 /// Longest recovery; a discovery that failed is repeated after a second.
 const RECOVERY: Duration = Duration::from_secs(10);
 
@@ -76,7 +76,7 @@ async fn recovers(nginx: &Nginx) {
 
 /// Without a member every request follows the failure policy, and nothing is sent.
 async fn fails(fault: DnsFault) {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = with_fault(fault.clone()).await;
         let nginx = start_impatient(&dev, fail).await;
 
@@ -94,7 +94,7 @@ async fn fails(fault: DnsFault) {
 
 /// Once DNS is right, the same worker gets verdicts without a reload.
 async fn recovers_from(fault: DnsFault) {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = with_fault(fault.clone()).await;
         let nginx = start_impatient(&dev, fail).await;
         assert_eq!(status(&nginx).await, expected, "fail {fail}, {fault:?}");

@@ -1,12 +1,11 @@
 //! Where datagrams go and where they come from: IPv4 and IPv6 members, addresses that cannot be sent to, the socket's
 //! source address, members that change.
 
+use crate::FAILURES;
 use ratelimitly_devserver::{Command, DnsFault, Member};
 use ratelimitly_harness::{Dev, Nginx, eventually_some, http};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-
-const POLICIES: [(&str, u16); 2] = [("open", 200), ("close", 429)];
 
 const CONFIGURATION: &str = r#"
     http {
@@ -87,7 +86,7 @@ fn escaped(address: SocketAddr) -> String {
 }
 
 async fn cannot_be_sent_to(address: SocketAddr) {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = single_at(address).await;
         let nginx = Case { bind: "ratelimitly_bind 127.0.0.1;", fail }.start(&dev).await;
 

@@ -1,20 +1,18 @@
 //! Faults inside the module: set-up, discovery, panics. Each test also shows that the fault did fire (O17): by the line
 //! that it leaves in the error log. The replacement socket's faults are steering's.
 
+use crate::FAILURES;
 use ratelimitly_devserver::{Command, Config, DnsFault, Fault};
 use ratelimitly_harness::raw::Raw;
 use ratelimitly_harness::{Dev, Nginx, eventually, eventually_some, http};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-const POLICIES: [(&str, u16); 2] = [("open", 200), ("close", 429)];
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const CONFIGURATION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_fault {fault};
@@ -244,7 +242,7 @@ async fn a_panic_that_every_request_repeats_is_logged_once_a_minute() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_inside_the_core_drops_the_client_until_the_back_off_ends() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::single().await;
         let mut nginx = start(&dev, fail, "core_panic=1").await;
         let files = nginx.open_files();
@@ -268,7 +266,7 @@ async fn a_panic_inside_the_core_drops_the_client_until_the_back_off_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_while_answers_come_in_hands_every_waiting_request_to_the_failure_policy() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::single().await;
         dev.fault(Fault::Hold).await;
         let mut nginx = start(&dev, fail, "receive_panic=1").await;
@@ -299,7 +297,7 @@ async fn a_panic_while_answers_come_in_hands_every_waiting_request_to_the_failur
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_in_a_task_of_discovery_fails_that_discovery_only() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::single().await;
         let mut nginx = start(&dev, fail, "task_panic=1").await;
         nginx.expect_log(r"\[alert\].*panic at .*task");

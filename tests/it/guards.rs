@@ -9,9 +9,7 @@ use ratelimitly_harness::{Dev, Nginx, http};
 /// Two guards on one tracker; each test says what is in effect at `/`.
 const SHOP: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone calls "bucket=guards" rate=1000r/s;

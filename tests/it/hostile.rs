@@ -18,9 +18,7 @@ use std::time::{Duration, Instant};
 /// A horizon of 1.8 s: nothing that these tests hold back runs into it.
 const CONFIGURATION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone hostile "bucket=hostile" rate=1000r/s;

@@ -11,9 +11,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// `/shut` has one token an hour.
 const STREAMS: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2s;
         ratelimitly_fail {fail};
         ratelimitly_zone open "bucket=open" rate=1000r/s;
@@ -88,9 +86,7 @@ fn label(event: &ratelimitly_devserver::Event) -> &str {
 /// One replay after a second, so that what is still in flight then shows itself.
 const REPLAYING: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy custom unit=1s replays=1 replay_gap=fixed:1 final_wait_units=0
                                   completion_delivery=off;
         ratelimitly_fail {fail};
@@ -165,9 +161,7 @@ async fn a_connection_that_ends_cancels_all_its_streams() {
 /// The verdict comes late; the body must wait for it.
 const UPLOADS: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2s;
         ratelimitly_fail {fail};
         ratelimitly_zone calls "bucket=uploads" rate=1000r/s;

@@ -12,9 +12,7 @@ use std::time::Duration;
 /// One replay after a second, so that what is still in flight then shows itself. `/shut` has one token an hour.
 const SITE: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy custom unit=1s replays=1 replay_gap=fixed:1 final_wait_units=0
                                   completion_delivery=off;
         ratelimitly_fail {fail};

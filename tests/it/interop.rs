@@ -9,9 +9,7 @@ use std::time::Duration;
 /// Five tokens an hour; a guard that closes at 100 ms.
 const CHECKOUT: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone checkout "bucket=checkout" rate=5r/1h;

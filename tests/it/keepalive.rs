@@ -1,6 +1,7 @@
 //! The keepalive race: nginx sends a request on an idle connection that the application is just closing. Whatever nginx
 //! makes of it, it is one request with one admission and one report. `ci/lab keepalive` shows how often it happens.
 
+use crate::POLICIES;
 use bytes::Bytes;
 use ratelimitly_harness::app::{App, Idle, waves};
 use ratelimitly_harness::http::Request;
@@ -8,8 +9,6 @@ use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, eventually_some, http, l
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-/// What holds under both failure policies is tried under both.
-const POLICIES: [&str; 2] = ["open", "close"];
 /// How long the application keeps an idle connection where it is to meet nginx's next request.
 const IDLE: Duration = Duration::from_secs(1);
 /// Where nginx is to be the first to close: the difference is what a slow machine may lose.
@@ -17,9 +16,7 @@ const LONG_IDLE: Duration = Duration::from_secs(2);
 
 const KEPT: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

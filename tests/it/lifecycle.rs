@@ -21,9 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const CONFIGURATION: &str = r#"
     {process}
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2000ms;
         ratelimitly_fail {fail};
         ratelimitly_zone lifecycle "bucket=lifecycle" rate=1000r/s;

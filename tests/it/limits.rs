@@ -4,6 +4,7 @@
 
 mod rates;
 
+use crate::POLICIES;
 use ratelimitly_devserver::{Fault, FaultKind};
 use ratelimitly_harness::http::Response;
 use ratelimitly_harness::raw::Raw;
@@ -12,16 +13,12 @@ use rustix::process::Signal;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// What holds under both failure policies is tried under both.
-const POLICIES: [&str; 2] = ["open", "close"];
 const CLIENTS: usize = 6;
 
 /// Rates are low where nothing has to recover, so that a slow machine lets nobody else in.
 const LIMIT_REQ: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -44,9 +41,7 @@ const LIMIT_REQ: &str = r#"
 
 const LIMIT_CONN: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1900ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

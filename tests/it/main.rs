@@ -28,3 +28,8 @@ mod shared_object;
 mod smoke;
 mod steering;
 mod values;
+
+/// Both failure policies: what holds under both is tried under both.
+const POLICIES: [&str; 2] = ["open", "close"];
+/// Both failure policies and the status that each makes of a failure.
+const FAILURES: [(&str, u16); 2] = [("open", 200), ("close", 429)];

@@ -2,18 +2,14 @@
 //!
 //! The unit is long, so that a slow machine changes no decision: a horizon of 1.8 s holds two rounds and the listening.
 
+use crate::FAILURES;
 use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Servers};
 use ratelimitly_harness::{Dev, Nginx, eventually, http};
 use std::time::Duration;
 
-/// Both failure policies and the status that each makes of a failure.
-const POLICIES: [(&str, u16); 2] = [("open", 200), ("close", 429)];
-
 const CONFIGURATION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit={unit};
         ratelimitly_fail {fail};
         ratelimitly_zone outage "bucket=outage" rate=1000r/s;
@@ -57,7 +53,7 @@ fn failures(nginx: &Nginx, warm_up: usize) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn o01_silence_ends_in_one_timeout_after_two_transmissions() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::single().await;
         let nginx = warm(&dev, fail).await;
         dev.fault(Fault::Silent).await;
@@ -101,7 +97,7 @@ async fn outage(fail: &str, expected: u16, logged: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn o04_the_same_worker_recovers_with_the_servers() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::single().await;
         let nginx = warm(&dev, fail).await;
         dev.fault(Fault::Silent).await;
@@ -140,7 +136,7 @@ async fn o07_an_answer_of_a_foreign_server_is_none() {
 
 /// Answers that are dropped: the request runs into its timeout.
 async fn no_answer(fault: Fault) {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::start().await;
         let nginx = warm(&dev, fail).await;
         let (before, warm_up) = (verdicts(&nginx), failures(&nginx, 0).len());
@@ -172,7 +168,7 @@ async fn o10_an_answer_with_a_result_too_many_is_no_decision() {
 
 /// Authentic answers of the wrong counts, whatever they say: neither an allow nor a deny comes of them.
 async fn wrong_counts(fault: Fault) {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         for entries in [Fault::ForceAllow, Fault::ForceDeny] {
             let dev = Dev::start().await;
             let nginx = warm(&dev, fail).await;
@@ -241,7 +237,7 @@ async fn a_server_killed_and_restarted_within_a_request_answers_its_replay() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_are_gone_are_a_timeout_and_no_transport_error() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::restartable(3).await;
         let nginx = warm(&dev, fail).await;
         let warm_up = failures(&nginx, 0).len();

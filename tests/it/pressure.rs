@@ -17,15 +17,10 @@ use ratelimitly_devserver::{Command, Fault, Servers};
 use ratelimitly_harness::{Builder, Dev, Nginx, http};
 use std::io::Write;
 
-/// Both failure policies and the status that each makes of a failure.
-const POLICIES: [(&str, u16); 2] = [("open", 200), ("close", 429)];
-
 /// The unit is 600 ms and the horizon 1.8 s unless a test sets it.
 const CONFIGURATION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit={unit};
         ratelimitly_fail {fail};
         resolver_timeout 2s;

@@ -23,9 +23,7 @@ async fn clear(dev: &Dev, fault: FaultKind) {
 /// The verdict comes late; the body must wait for it.
 const UPLOADS: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2s;
         ratelimitly_fail {fail};
         ratelimitly_zone calls "bucket=uploads" rate=1000r/s;
@@ -169,9 +167,7 @@ async fn a_client_that_expects_100_gets_the_denial_instead() {
 /// `/shut` has one token an hour.
 const PAGES: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2s;
         ratelimitly_fail {fail};
         ratelimitly_zone open "bucket=open" rate=1000r/s;
@@ -260,9 +256,7 @@ async fn pipelined_requests_are_admitted_and_answered_in_order() {
 const TWO_WORKERS: &str = r#"
     worker_processes 2;
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2s;
         ratelimitly_fail close;
         ratelimitly_zone calls "bucket=workers" rate=100000r/s;

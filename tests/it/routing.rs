@@ -15,9 +15,6 @@ mod redirects;
 mod refused;
 mod surprises;
 
-/// What holds under both failure policies is tried under both.
-const POLICIES: [&str; 2] = ["open", "close"];
-
 /// An nginx whose worker knows the servers, with these files below its `html` folder.
 async fn warm(text: &str, dev: &Dev, fail: &str, files: &[(&str, &str)]) -> Nginx {
     let nginx = Nginx::builder(text).dev(dev).set("fail", fail).start().await;

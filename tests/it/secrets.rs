@@ -15,9 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// The zone's records live for one second, so that discovery runs again and again.
 const CONFIGURATION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         resolver_timeout 1s;
         ratelimitly_policy standard unit=100ms;
         ratelimitly_fail close;

@@ -5,9 +5,7 @@ use ratelimitly_harness::{Dev, Nginx, http};
 /// Two tokens an hour: the third request is denied. The bucket is named after the location, which no client chooses.
 const TWO_AN_HOUR: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail close;
         ratelimitly_zone two "bucket=smoke" rate=2r/1h;

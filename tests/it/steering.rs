@@ -11,9 +11,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// `/slow` takes about two seconds to send its 8 KiB.
 const SITE: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2s;
         ratelimitly_fail close;
         ratelimitly_zone calls "bucket=steering" rate=1000r/s;
@@ -212,9 +210,7 @@ async fn s05_the_port_stays_while_an_admission_is_in_flight() {
 
 const FAILING: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2s;
         ratelimitly_fail close;
         ratelimitly_fault {fault};

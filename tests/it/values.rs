@@ -12,9 +12,7 @@ const BOTH: [(&str, u16); 2] = [("open", 200), ("close", 429)];
 
 const ARGUMENTS_AS_VALUES: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         # One datagram for each admission, however slow the machine is.
         ratelimitly_policy single_round unit=2s;
         ratelimitly_fail {fail};
@@ -261,9 +259,7 @@ async fn v15_binary_bucket_is_hashed_whole() {
 
 const ONE_LONG_WINDOW: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2s;
         ratelimitly_fail {fail};
         ratelimitly_zone short "bucket=short" rate=10r/65s;

@@ -15,9 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const CONFIGURATION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         resolver_timeout 2s;
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail close;

@@ -11,9 +11,7 @@ use tempfile::TempDir;
 /// `$request_id` as the label joins a line of the access log with the server's events.
 const CONFIGURATION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=200ms;
         ratelimitly_fail {fail};
         resolver_timeout 2s;

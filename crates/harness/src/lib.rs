@@ -1,6 +1,6 @@
-//! What every program needs that runs a real nginx with the module: nginx itself, the development server, HTTP clients
-//! and upstream servers, each in a room of its own. Used by the end-to-end tests, `ci/demo`, `ci/soak` and `ci/memcheck`;
-//! nothing here knows a test's subject, and nothing here waits a fixed time where a condition can be awaited.
+//! What every program needs that runs a real nginx with the module: nginx itself, the development server, HTTP clients,
+//! upstream servers, load and quantiles. Used by the end-to-end tests, `ci/demo`, `ci/soak`, `ci/memcheck`, `ci/bench` and
+//! `ci/lab`. Nothing here knows a test's subject, and nothing here waits a fixed time where a condition can be awaited.
 //!
 //! A test builds a [`Dev`] (the development server), an [`Nginx`] from a whole configuration text, and drives it with
 //! the clients of [`http`], [`h2`], [`h3`] and [`raw`]. It ends with [`Nginx::finish`], which runs the lifecycle checks that

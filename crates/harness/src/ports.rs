@@ -2,6 +2,7 @@
 //! ports, so that no two processes that use this crate choose the same one. Called by the builder and by `Dev`. The blocks
 //! lie below the kernel's ephemeral range, so that no outgoing connection takes a port in between.
 
+use std::io;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::os::linux::net::SocketAddrExt;
@@ -37,6 +38,7 @@ pub fn free_port() -> u16 {
 /// # Panics
 /// There are no such ports.
 pub fn free_ports(count: u16) -> u16 {
+    assert!(count <= BLOCK, "{count} ports are more than a block of {BLOCK}");
     let mut claims = CLAIMS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     loop {
         let Range { start, end } = claims.rest;
@@ -55,9 +57,7 @@ impl Claims {
     fn claim_block(&mut self) {
         let offset = fastrand::u16(..BLOCKS);
         for block in (0..BLOCKS).map(|place| (place + offset) % BLOCKS) {
-            let name = format!("ratelimitly-ports-{block}");
-            let address = SocketAddr::from_abstract_name(name).expect("the name is short");
-            if let Ok(socket) = UnixDatagram::bind_addr(&address) {
+            if let Ok(socket) = claim(block) {
                 self.sockets.push(socket);
                 let first = FIRST + block * BLOCK;
                 self.rest = first..first + BLOCK;
@@ -68,7 +68,32 @@ impl Claims {
     }
 }
 
+/// Fails while another process has this block.
+fn claim(block: u16) -> io::Result<UnixDatagram> {
+    let name = format!("ratelimitly-ports-{block}");
+    UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
 fn is_free(port: u16) -> bool {
     let address = (Ipv4Addr::LOCALHOST, port);
     TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_other_process_can_claim_the_block_of_a_port_that_was_given_out() {
+        let block = (free_port() - FIRST) / BLOCK;
+        let error = claim(block).expect_err("this process has it");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn ports_are_given_out_once() {
+        let first = free_ports(200);
+        let second = free_ports(100);
+        assert!(second + 100 <= first || first + 200 <= second, "{first} and {second} overlap");
+    }
 }

@@ -2,8 +2,9 @@
 //! concerned; the harness adds only what each instance needs to live in its own folder (paths, log files, one worker)
 //! and the location that the lifecycle checks ask. Called by the builder and the configuration check.
 //!
-//! Placeholders: `{module}`, `{prefix}`, `{key}`, `{dns}`, `{zone}`, `{http2}` (makes the `listen` before it accept
-//! HTTP/2 with either nginx), `{port}` and `{port_anything}` (a free port each), and what `Builder::set` names.
+//! Placeholders: `{module}`, `{prefix}`, `{key}`, `{dns}`, `{zone}`, `{service}` (the directives that name these three),
+//! `{http2}` (makes the `listen` before it accept HTTP/2 with either nginx), `{port}` and `{port_anything}` (a free port
+//! each), and what `Builder::set` names.
 
 use crate::environment;
 use crate::ports::free_port;
@@ -14,6 +15,10 @@ use std::sync::LazyLock;
 
 static PLACEHOLDER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\{([a-z][a-z0-9_]*)\}").expect("a constant pattern"));
+
+/// What `{service}` stands for: how nginx finds the development server and its key.
+const SERVICE: &str =
+    "ratelimitly_auth_key {key}; ratelimitly_dns_srv {zone}; ratelimitly_dns_resolver {dns};";
 
 /// The comment of a configuration that does without the module.
 const UNLOADED: &str = "# no load_module";
@@ -54,7 +59,7 @@ impl Values {
             Some(value) => value.clone(),
             None => panic!("no value for the placeholder {}", &found[0]),
         };
-        PLACEHOLDER.replace_all(text, value).into_owned()
+        PLACEHOLDER.replace_all(&text.replace("{service}", SERVICE), value).into_owned()
     }
 }
 
@@ -113,7 +118,7 @@ pub(crate) fn http_settings(frame: Frame) -> String {
 
 /// Whether the lifecycle checks can ask for an admission: only with a key.
 pub(crate) fn can_admit(text: &str) -> bool {
-    sets(text, "ratelimitly_auth_key")
+    text.contains("{service}") || sets(text, "ratelimitly_auth_key")
 }
 
 /// The folders and files that the settings name.

@@ -15,9 +15,7 @@ const CONF: &str = r#"load_module {module};
 http {
     log_format lab '$request_method $status "$upstream_status" $ratelimitly_verdict';
     access_log {prefix}/access.log lab;
-    ratelimitly_auth_key {key};
-    ratelimitly_dns_srv {zone};
-    ratelimitly_dns_resolver {dns};
+    {service}
     ratelimitly_policy standard unit=600ms;
     ratelimitly_zone all "bucket=all" rate=100000r/s;
     ratelimitly_tracker app "service=app";

@@ -17,9 +17,7 @@ use tokio::time::{Instant, sleep};
 const CONF: &str = r#"load_module {module};
 http {
     access_log off;
-    ratelimitly_auth_key {key};
-    ratelimitly_dns_srv {zone};
-    ratelimitly_dns_resolver {dns};
+    {service}
     ratelimitly_debug on;
     ratelimitly_policy standard unit={unit}ms;
     ratelimitly_zone all "bucket=all" rate=100000r/s;

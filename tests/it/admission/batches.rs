@@ -1,6 +1,7 @@
 //! Many admissions at once: each client gets its own verdict, however the answers come.
 
-use crate::admission::{POLICIES, warm};
+use crate::POLICIES;
+use crate::admission::warm;
 use ratelimitly_devserver::{Command, Fault, Order, Reply, Servers};
 use ratelimitly_harness::{Dev, Nginx, eventually, http};
 use rustix::process::Signal;
@@ -12,9 +13,7 @@ const CLIENTS: usize = 20;
 /// One long round without a replay: each admission is one datagram, however slow the machine.
 const MANY: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1900ms;
         ratelimitly_fail {fail};
         ratelimitly_zone plenty "bucket=plenty" rate=1000r/s;

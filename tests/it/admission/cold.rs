@@ -1,6 +1,6 @@
 //! A worker's first requests: before the servers are known, and with which resolver they become known.
 
-use crate::admission::POLICIES;
+use crate::POLICIES;
 use ratelimitly_devserver::DnsFault;
 use ratelimitly_harness::{Dev, Nginx, eventually_some, http, log};
 use std::net::UdpSocket;
@@ -12,9 +12,7 @@ const UNANSWERED: [(&str, u16); 2] = [("open", 200), ("close", 429)];
 /// Three units make the horizon.
 const COLD: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit={unit};
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

@@ -1,15 +1,14 @@
 //! What one admission asks for: the rules in effect at a location, combined into one request.
 
-use crate::admission::{POLICIES, warm};
+use crate::POLICIES;
+use crate::admission::warm;
 use ratelimitly_devserver::Event;
 use ratelimitly_harness::{Dev, http};
 
 /// Zones are told apart by their rates, guards by their thresholds.
 const RULES: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone a "bucket=rules:a" rate=101r/s;

@@ -18,9 +18,7 @@ const HORIZON_MS: u32 = (1 + 2 + 3 + 3 + 1) * 100;
 /// Four sends, with gaps of 1, 2 and 3 units before the replays.
 const LINEAR: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy custom unit=100ms replays=3 replay_gap=linear:1:1:3 final_wait_units=1
                                   completion_delivery=off;
         ratelimitly_fail close;

@@ -1,15 +1,14 @@
 //! From a verdict to a status, and to the access log: exact quotas, each condition of an allow by itself, what no
 //! failure afterwards takes back.
 
-use crate::admission::{POLICIES, warm};
+use crate::POLICIES;
+use crate::admission::warm;
 use ratelimitly_devserver::Fault;
 use ratelimitly_harness::{Dev, Nginx, http};
 
 const THREE_AN_HOUR: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone three "bucket=three" rate=3r/h;
@@ -94,9 +93,7 @@ async fn c10_the_worker_admits_again_after_it_has_refused() {
 
 const TWO_OF_EACH: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone first "bucket=first" rate=1000r/s;
@@ -152,9 +149,7 @@ async fn c21_another_number_of_results_is_no_allow() {
 
 const ONE_FOR_A_DEAD_UPSTREAM: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone one "bucket=one" rate=1r/h;
@@ -187,9 +182,7 @@ async fn c23_an_upstreams_failure_gives_no_token_back() {
 /// After the early reads nothing but the access log reads the verdict: another reader could refresh it.
 const READ_EARLY: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone one "bucket=one" rate=1r/h;

@@ -9,9 +9,7 @@ use ratelimitly_devserver::{Command, DnsFault, Fault};
 /// Each test says which zones there are and which rules are in effect.
 const UPLOADS: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit={unit};
         ratelimitly_fail {fail};
         {zones}

@@ -10,9 +10,7 @@ use std::io::Read;
 
 const EXPECTING: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1900ms;
         ratelimitly_fail close;
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -69,9 +67,7 @@ async fn a_denied_body_that_waits_for_100_gets_no_100() {
 
 const FILES: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1900ms;
         ratelimitly_fail close;
         ratelimitly_zone all "bucket=all" rate=1000r/s;

@@ -6,9 +6,7 @@ use crate::cross::site::{Row, Site};
 /// Each protocol has a port and with it limits of its own.
 const LIMITED: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1900ms;
         ratelimitly_fail close;
         ratelimitly_zone all "bucket=all" rate=1000r/s;

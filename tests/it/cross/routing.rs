@@ -8,9 +8,7 @@ use ratelimitly_harness::http::Response;
 
 const ROUTES: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1900ms;
         ratelimitly_fail close;
         ratelimitly_zone all "bucket=all" rate=1000r/s;

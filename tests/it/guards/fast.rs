@@ -8,9 +8,7 @@ use tokio::task::JoinSet;
 /// `/fast` never leaves nginx, like a page from a cache; it reports to the same tracker.
 const CONF: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_tracker shop "service=shop" ttl=60s max_samples=128 min_sample_threshold=0;
         ratelimitly_guard keeping_up tracker=shop threshold=1s;

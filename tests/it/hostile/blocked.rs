@@ -13,9 +13,7 @@ use tokio::sync::Notify;
 /// The mirror's subrequest waits for the lock of a cache entry, and keeps the request's memory meanwhile.
 const LOCKED: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1900ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -85,9 +83,7 @@ const LINGERING: &str = r#"
         worker_connections 32;
     }
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         ratelimitly_tracker all "service=all";
         lingering_close always;

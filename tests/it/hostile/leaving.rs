@@ -34,9 +34,7 @@ async fn a_client_that_left_before_its_request_was_read_is_noticed_at_once() {
 
 const REPORTED: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone hostile "bucket=hostile" rate=1000r/s;

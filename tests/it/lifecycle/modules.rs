@@ -28,9 +28,7 @@ const WITHOUT: &str = r#"
 const WITH: &str = r#"
     {process}
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=2000ms;
         ratelimitly_fail close;
         ratelimitly_zone lifecycle "bucket=lifecycle" rate=1000r/s;

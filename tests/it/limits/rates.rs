@@ -6,9 +6,7 @@ use ratelimitly_harness::{Dev, Nginx, http};
 /// Rates of which nothing comes back while the test runs.
 const CONF: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_zone ten "bucket=ten" rate=10r/h;
         limit_req_zone $server_port zone=ten:1m rate=10r/m;

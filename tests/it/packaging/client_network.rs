@@ -7,9 +7,7 @@ use ratelimitly_harness::{Dev, Nginx, http};
 
 const CONF: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         set_real_ip_from 127.0.0.1;
         real_ip_header X-Real-IP;

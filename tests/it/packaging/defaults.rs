@@ -9,9 +9,7 @@ use std::time::Duration;
 
 const WITHOUT: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_zone z "bucket=defaults" rate=1000r/s;
         ratelimitly_tracker t "service=defaults";
         ratelimitly_guard g tracker=t threshold=10s;
@@ -27,9 +25,7 @@ const WITHOUT: &str = r#"
 
 const WITH: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy {policy};
         ratelimitly_fail {fail};
         ratelimitly_debug {debug};

@@ -1,7 +1,8 @@
 //! The wall clock stepped by an hour under a worker, with libfaketime. Deadlines run on the monotonic clock; only the time
 //! stamp on the wire follows.
 
-use crate::pressure::{CONFIGURATION, POLICIES, builder_with, clear, silence, skip, status};
+use crate::FAILURES;
+use crate::pressure::{CONFIGURATION, builder_with, clear, silence, skip, status};
 use ratelimitly_devserver::{Fault, FaultKind};
 use ratelimitly_harness::{Dev, Nginx, http};
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ async fn a_clock_that_steps_by_an_hour_ends_no_admission() {
 /// A silent server is waited for as long as ever, whatever the wall clock does meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_steps_by_an_hour_changes_no_deadline() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         tokio::join!(waits_as_ever(fail, expected, "+3600"), waits_as_ever(fail, expected, "-3600"));
     }
 }

@@ -1,6 +1,7 @@
 //! nginx's connections and the system's descriptors used up by clients, when the worker has its socket and when it has not.
 
-use crate::pressure::{CONFIGURATION, POLICIES, builder, builder_with};
+use crate::FAILURES;
+use crate::pressure::{CONFIGURATION, builder, builder_with};
 use ratelimitly_harness::raw::Raw;
 use ratelimitly_harness::{Builder, Dev, Nginx, eventually_some, http};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -51,7 +52,7 @@ fn few_connections(dev: &Dev, fail: &str) -> Builder {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_has_no_connection_left_for_its_socket_follows_the_failure_policy() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::single().await;
         let mut nginx = few_connections(&dev, fail).start().await;
         nginx.allow_log(NO_CONNECTIONS);
@@ -87,7 +88,7 @@ async fn a_worker_that_has_its_socket_admits_while_connections_are_used_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_has_no_descriptor_left_follows_the_failure_policy() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::single().await;
         let nginx = builder(&dev, fail).start().await;
         let worker = nginx.worker_pid();

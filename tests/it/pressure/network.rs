@@ -1,7 +1,8 @@
 //! Endpoints that answer with ICMP, a partition, a socket whose send buffer is full, a machine without IPv6.
 
+use crate::FAILURES;
 use crate::pressure::namespace::{self, entered};
-use crate::pressure::{POLICIES, apply, builder, clear, silence, skip, status, warm};
+use crate::pressure::{apply, builder, clear, silence, skip, status, warm};
 use ratelimitly_devserver::{Command, DnsFault, FaultKind};
 use ratelimitly_harness::{Dev, Nginx, eventually_some, h2, http};
 use std::time::{Duration, Instant};
@@ -86,7 +87,7 @@ async fn a_full_send_buffer_is_a_failure_to_send_and_never_blocks() {
     if !entered(NAME, "true") {
         return;
     }
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = with_more_addresses().await;
         let nginx = Nginx::builder(STREAMS).dev(&dev).set("fail", fail).log_level("info").start().await;
         nginx.admits().await;
@@ -128,9 +129,7 @@ async fn time_of_a_health_request(nginx: &Nginx) -> Duration {
 
 const STREAMS: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone pressure "bucket=pressure" rate=100000r/s;

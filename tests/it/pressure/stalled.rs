@@ -1,7 +1,8 @@
 //! A worker that stood still: all that became due meanwhile is due in one turn of its event loop, ends and starts of
 //! admissions mixed.
 
-use crate::pressure::{CONFIGURATION, POLICIES, builder_with, silence};
+use crate::FAILURES;
+use crate::pressure::{CONFIGURATION, builder_with, silence};
 use ratelimitly_harness::{Dev, eventually, http};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ fn with_delay() -> String {
 /// The timeout of one admission and the start of the next one in the same turn: neither request may be forgotten.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_whose_admission_ends_as_another_starts_goes_on() {
-    for (fail, expected) in POLICIES {
+    for (fail, expected) in FAILURES {
         let dev = Dev::single().await;
         let nginx = builder_with(&with_delay(), &dev, fail).set("unit", "200ms").start().await;
         nginx.admits().await;

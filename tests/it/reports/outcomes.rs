@@ -9,9 +9,7 @@ use std::time::Duration;
 
 const ADMITTED: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
         ratelimitly_tracker shop "service=shop";
@@ -51,9 +49,7 @@ async fn g09_a_client_that_left_before_the_verdict_is_not_reported() {
 
 const PANICKING: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fault handler_panic=1;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
@@ -98,9 +94,7 @@ const BIG: usize = 64 << 20;
 
 const SLOW_CLIENT: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
         ratelimitly_tracker shop "service=shop";
@@ -161,9 +155,7 @@ async fn g17_a_client_that_breaks_the_connection_is_not_reported() {
 
 const REFUSED_EARLIER: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
         ratelimitly_tracker shop "service=shop";
@@ -214,9 +206,7 @@ async fn g18_a_request_that_never_reaches_admission_is_not_reported() {
 
 const FAILING_UPSTREAM: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_zone calls "bucket=reports" rate=1000r/s;
         ratelimitly_tracker shop "service=shop";

@@ -12,9 +12,7 @@ const SOON: Duration = Duration::from_secs(10);
 /// `/` has no rule; `/health` inherits nothing.
 const REPORT_ONLY: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_tracker shop "service=shop";
 

@@ -1,7 +1,8 @@
 //! What nginx does before the admission: access control, `try_files`, subrequests for `auth_request` and `mirror`, and
 //! answers of the rewrite phase.
 
-use crate::routing::{POLICIES, get_with, labels, settled, warm};
+use crate::POLICIES;
+use crate::routing::{get_with, labels, settled, warm};
 use ratelimitly_devserver::Fault;
 use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, eventually, http};
 use std::time::Duration;
@@ -13,9 +14,7 @@ const PAGE: (&str, &str) = ("ok.txt", "the page");
 
 const GUARDED_BY_A_PASSWORD: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -82,9 +81,7 @@ async fn c08_a_deny_is_final_for_an_authorised_request() {
 
 const TRY_FILES: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -146,9 +143,7 @@ async fn the_fallback_of_try_files_is_where_the_request_is_admitted() {
 /// `{elsewhere}` is the place of a rule for what the application makes.
 const FALLBACKS: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -220,9 +215,7 @@ async fn a_rule_for_php_limits_what_try_files_passes_to_index_php() {
 
 const MIRRORED: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -263,9 +256,7 @@ async fn c06_a_mirror_subrequest_is_not_admitted() {
 
 const ASKS_WHO: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -311,9 +302,7 @@ async fn auth_request_is_answered_before_the_admission_and_not_admitted_itself()
 
 const REWRITES: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

@@ -1,7 +1,8 @@
 //! Another module's pre-content check that has moved behind this module, as lua-nginx-module moves its own: it still
 //! runs after an allow. The module is `late.c`, built here against the headers of the nginx under test.
 
-use crate::routing::{POLICIES, labels};
+use crate::POLICIES;
+use crate::routing::labels;
 use ratelimitly_devserver::Fault;
 use ratelimitly_harness::{Dev, Nginx, environment, http};
 use std::path::{Path, PathBuf};
@@ -15,9 +16,7 @@ const CONFIGURATION: &str = r#"
     load_module {late};
     events { worker_connections 1024; }
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

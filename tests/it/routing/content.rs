@@ -1,6 +1,7 @@
 //! What content handlers do after the admission: server-side includes, upstream retries, `HEAD`.
 
-use crate::routing::{POLICIES, labels, settled, warm};
+use crate::POLICIES;
+use crate::routing::{labels, settled, warm};
 use bytes::Bytes;
 use ratelimitly_devserver::Fault;
 use ratelimitly_harness::http::Request;
@@ -10,9 +11,7 @@ use tokio::time::timeout;
 
 const INCLUDES: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -55,9 +54,7 @@ async fn c15_subrequests_of_resumed_content_run_without_the_client() {
 
 const TWO_UPSTREAMS: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -105,9 +102,7 @@ async fn c26_an_upstream_retry_is_the_same_admission() {
 
 const A_FILE: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

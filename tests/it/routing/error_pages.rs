@@ -1,7 +1,8 @@
 //! The operator's error pages, which are protected like everything else: showing one is part of the refusal or of the
 //! admitted request, and never a second admission.
 
-use crate::routing::{POLICIES, labels, settled, warm, write};
+use crate::POLICIES;
+use crate::routing::{labels, settled, warm, write};
 use ratelimitly_devserver::Fault;
 use ratelimitly_harness::{Dev, Nginx, http};
 
@@ -9,9 +10,7 @@ const LIMIT: (&str, &str) = ("limit.html", "slow down");
 
 const BY_URI: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -33,9 +32,7 @@ const BY_URI: &str = r#"
 
 const BY_NAME: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -108,9 +105,7 @@ async fn c34_fail_close_shows_its_error_page() {
 
 const PANICS: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_fault handler_panic=1;
@@ -154,9 +149,7 @@ async fn c35_an_internal_failure_shows_its_error_page() {
 
 const AFTER_AN_ALLOW: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

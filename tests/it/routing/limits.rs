@@ -1,6 +1,7 @@
 //! nginx's own limits in front: what they refuse never reaches a server.
 
-use crate::routing::{POLICIES, settled, warm};
+use crate::POLICIES;
+use crate::routing::{settled, warm};
 use ratelimitly_devserver::{Fault, FaultKind};
 use ratelimitly_harness::raw::Raw;
 use ratelimitly_harness::{Dev, eventually, http};
@@ -9,9 +10,7 @@ use std::time::Duration;
 
 const LIMIT_REQ: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -81,9 +80,7 @@ async fn what_limit_req_delays_is_asked_about_once() {
 
 const LIMIT_CONN: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1900ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

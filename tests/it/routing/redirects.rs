@@ -1,16 +1,15 @@
 //! Internal redirects after the admission: `index`, `X-Accel-Redirect`, `post_action`. The request keeps its admission,
 //! its verdict and its report wherever it goes.
 
-use crate::routing::{POLICIES, labels, settled, warm};
+use crate::POLICIES;
+use crate::routing::{labels, settled, warm};
 use ratelimitly_devserver::Fault;
 use ratelimitly_harness::{Dev, Upstream, eventually, http};
 use std::time::Duration;
 
 const INDEX: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -86,9 +85,7 @@ async fn c09_a_failure_is_not_retried_after_an_internal_redirect() {
 /// Trackers are told apart by their life.
 const REPORTED: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -135,9 +132,7 @@ async fn c38_a_report_only_location_that_redirects_to_a_protected_one() {
 
 const ACCEL: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -195,9 +190,7 @@ async fn x_accel_redirect_reuses_the_admission() {
 
 const POST_ACTION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

@@ -1,7 +1,8 @@
 //! Requests that nginx refuses before the admission: their error page asks nothing, whatever rules are in effect there.
 //! And error pages that are content of their own, which are asked about like any other.
 
-use crate::routing::{POLICIES, get_with, labels, settled, warm};
+use crate::POLICIES;
+use crate::routing::{get_with, labels, settled, warm};
 use ratelimitly_devserver::Fault;
 use ratelimitly_harness::http::Response;
 use ratelimitly_harness::raw::Raw;
@@ -17,9 +18,7 @@ const STRANGER: (&str, &str) = ("authorization", "Basic dXNlcjp3cm9uZw==");
 /// Everything is protected and reported, the error page included.
 const SITE: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -146,9 +145,7 @@ async fn the_page_of_limit_req_is_not_asked_about() {
 /// page that is missing.
 const LEADS_ON: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -210,9 +207,7 @@ async fn where_the_page_of_a_401_leads_to_is_not_asked_about() {
 /// What an unprotected location has not found is made by a protected application, in three notations.
 const MADE_ELSEWHERE: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;

@@ -13,9 +13,7 @@ use tokio::sync::Notify;
 
 const PAGES: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_fail {fail};
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -38,9 +36,7 @@ const PAGES: &str = r#"
 
 const PROXIED: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1900ms;
         ratelimitly_zone all "bucket=all" rate=1000r/s;
         server {
