@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 const CONF: &str = r#"load_module {module};
+events { worker_connections 1024; }
 http {
     log_format lab '$request_method $status "$upstream_status" $ratelimitly_verdict';
     access_log {prefix}/access.log lab;

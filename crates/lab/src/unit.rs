@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 const CONF: &str = r#"load_module {module};
+events { worker_connections 1024; }
 http {
     access_log off;
     {service}
