@@ -29,9 +29,7 @@ const CONF: &str = r#"
 /// A tracker with its defaults.
 const DEFAULTS: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy standard unit=600ms;
         ratelimitly_tracker shop "service=shop";
         ratelimitly_guard keeping_up tracker=shop threshold=1s;

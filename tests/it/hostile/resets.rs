@@ -27,9 +27,7 @@ const CONFIGURATION: &str = r#"
         worker_connections 512;
     }
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1800ms;
         ratelimitly_fail close;
         ratelimitly_zone hostile "bucket=hostile" rate=1000r/s;

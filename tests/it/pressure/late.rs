@@ -19,9 +19,7 @@ const ATTEMPTS: usize = 4;
 /// One round without a replay.
 const CONFIGURATION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_policy single_round unit=1800ms;
         ratelimitly_fail open;
         ratelimitly_zone late "bucket=late" rate=1000r/s;
