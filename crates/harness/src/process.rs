@@ -46,10 +46,7 @@ pub fn is_waiting(pid: u32) -> bool {
 
 /// Processor time that the process has used, in user and kernel mode, in ticks (100 per second).
 pub fn cpu_ticks(pid: u32) -> u64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Fields 14 and 15; the second, in parentheses, may hold anything.
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().skip(11);
-    fields.take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+    stat(pid).map_or(0, |stat| stat.utime + stat.stime)
 }
 
 /// The process's title, which nginx sets once a process is ready: `nginx: worker process`.
