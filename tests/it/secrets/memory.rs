@@ -9,9 +9,7 @@ use std::os::unix::fs::FileExt;
 /// Besides the key, the text that must be found: a search that finds nothing proves nothing.
 const CONFIGURATION: &str = r#"
     http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {dns};
+        {service}
         ratelimitly_zone z "bucket=a-bucket-to-be-found" rate=1000r/s;
         server {
             listen 127.0.0.1:{port};
