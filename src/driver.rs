@@ -25,16 +25,20 @@ use crate::nginx::timer::Timer;
 use crate::nginx::udp::{BATCH, Bound, Receiver, Sender, UdpSocket};
 use crate::worker::{Slot, Unavailable};
 use discovering::Lines;
-use notes::Notes;
+pub use notes::Notes;
 use ratelimitly_core::backlog::PutOff;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
 use ratelimitly_core::membership::Membership;
+use ratelimitly_core::time::Millis;
 use ratelimitly_core::wire::Observation;
 use receiving::Reading;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+
+/// Longest time that the core's generator is used without fresh bytes, milliseconds.
+const STIR_MS: u64 = 1000;
 
 /// Why a worker could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -75,12 +79,17 @@ pub struct Driver {
     discovery: RefCell<Option<Discovery>>,
     core: RefCell<Client>,
     socket: RefCell<Option<UdpSocket>>,
+    /// The socket before, from which no answers came; it receives for one horizon more.
+    old_socket: RefCell<Option<UdpSocket>>,
+    old_socket_timer: Timer,
     sender: RefCell<Sender>,
     receiver: RefCell<Receiver>,
     reading: Reading,
     /// The suspended requests, by their admission's slot. A slot stays taken until its request is about to be resumed.
     waiting: RefCell<Vec<Option<Waiting>>>,
     settling: Cell<bool>,
+    /// When fresh bytes of the kernel were last mixed into the core's generator.
+    stirred: Cell<Millis>,
     /// Set by a panic inside the core, whose state is not to be trusted any more.
     broken: Cell<bool>,
     settle_event: PostedEvent,
@@ -88,7 +97,7 @@ pub struct Driver {
     rebind_timer: Timer,
     /// Whether the pending rebind has been logged.
     rebind_noted: Cell<bool>,
-    notes: Notes,
+    notes: Rc<Notes>,
     srv_name: String,
     /// The members found last.
     membership: RefCell<Option<Arc<Membership>>>,
@@ -125,17 +134,20 @@ impl Driver {
             discovery: RefCell::new(Some(discovery)),
             core: RefCell::new(core),
             socket: RefCell::new(None),
+            old_socket: RefCell::new(None),
+            old_socket_timer: rebind::old_socket_timer(myself.clone()),
             sender: RefCell::new(Sender::new()),
             receiver: RefCell::new(Receiver::new()),
             reading: Reading::new(),
             waiting: RefCell::default(),
             settling: Cell::new(false),
+            stirred: Cell::new(clock::monotonic()),
             broken: Cell::new(false),
             settle_event: settle::event(myself.clone()),
             rebind_event: rebind::event(myself.clone()),
             rebind_timer: rebind::timer(myself.clone()),
             rebind_noted: Cell::new(false),
-            notes: Notes::new(),
+            notes: slot.notes(),
             bind: conf.bind,
             fail: conf.fail,
             detail: conf.detail_level(),
@@ -171,9 +183,11 @@ impl Driver {
     pub fn start(self: &Rc<Self>, context: &Context, ask: &Ask<'_>) -> Result<(), Refused> {
         self.check_sound()?;
         let (now, wall) = (clock::monotonic(), clock::wall());
+        self.stir_if_due(now);
         let key = self.with_core("starting an admission", |core| core.start(now, wall, ask));
         self.settle_soon();
         let key = key.ok_or(Refused::Broken)??;
+        self.leave_silent_port();
         let asked = (ask.guards.len() as u16, ask.resources.len() as u16);
         let waiter = context.wait(self, key, asked);
         let mut waiting = self.waiting.borrow_mut();
@@ -189,6 +203,7 @@ impl Driver {
     pub fn report(&self, observation: &Observation) -> Result<(), Refused> {
         self.check_sound()?;
         let (now, wall) = (clock::monotonic(), clock::wall());
+        self.stir_if_due(now);
         let queued = self.with_core("reporting a latency", |core| core.report(now, wall, observation));
         self.settle_soon();
         Ok(queued.ok_or(Refused::Broken)??)
@@ -216,6 +231,20 @@ impl Driver {
         self.lines.leave();
         self.broken.set(true);
         self.socket.take();
+        self.old_socket.take();
+    }
+
+    /// Mixes fresh bytes of the kernel into the core's generator, once in a second of activity: two machines that are
+    /// restored from one snapshot must not make the same nonces. Where the kernel gives none the old state goes on, and the
+    /// next second tries again.
+    fn stir_if_due(&self, now: Millis) {
+        if now.since(self.stirred.get()) < STIR_MS {
+            return;
+        }
+        self.stirred.set(now);
+        if let Ok(fresh) = seed(&self.faults) {
+            self.with_core("stirring the generator", |core| core.stir(&fresh));
+        }
     }
 
     /// A core that has panicked starts nothing; its driver is discarded in this turn.

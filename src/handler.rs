@@ -100,7 +100,9 @@ fn refuse_internally(request: &Request, main: &MainConf, cause: &dyn Display) ->
         // The context in the pool that it shares is the client's request's.
         return INTERNAL.into();
     }
-    main.worker.note_internal_failure(request.log(), main.detail_level(), cause);
+    let log = request.log();
+    log.write(main.detail_level(), format_args!("ratelimitly: admission failure=internal: {cause}"));
+    main.worker.notes().failed_internally(log, cause);
     let Some(context) = Context::of_or_new(request) else { return INTERNAL.into() };
     context.cancel();
     decide(request, context, main, Decision::Internal)
@@ -162,6 +164,7 @@ fn try_start(
     main: &MainConf,
     buffers: &mut Buffers,
 ) -> Result<(), NotStarted> {
+    main.worker.notes().admission_begins();
     let ask = render::render(request, location, buffers)?;
     let driver = main.worker.driver(main)?;
     Ok(driver.start(context, &ask)?)

@@ -60,7 +60,7 @@ impl fmt::Display for Owner {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     /// An empty bucket or service.
-    #[error("the {what} of {owner} is empty, 1 to {NAME_MAX} bytes are allowed")]
+    #[error("the text that names the {what} of {owner} came out empty, 1 to {NAME_MAX} bytes are allowed")]
     Empty {
         /// `bucket` or `service`.
         what: &'static str,

@@ -4,11 +4,11 @@
 //! No secret, no randomness, no socket and no resolver exists before the first use, so none is shared across the fork.
 
 use crate::conf::MainConf;
-use crate::driver::{Driver, SetUpError};
+use crate::driver::{Driver, Notes, SetUpError};
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
 use crate::render::{Buffers, Owner};
-use ratelimitly_core::pace::{Paced, PacedBy};
+use ratelimitly_core::pace::PacedBy;
 use ratelimitly_core::time::Millis;
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
@@ -35,7 +35,7 @@ pub struct Slot {
     /// Whether a later cycle has taken over in this very process (`master_process off`).
     retired: Cell<bool>,
     buffers: RefCell<Buffers>,
-    internal_failures: RefCell<Paced>,
+    notes: Rc<Notes>,
     refused_values: RefCell<PacedBy<Owner>>,
 }
 
@@ -59,11 +59,12 @@ impl WorkerSlot {
         match Driver::set_up(conf, &self.slot) {
             Ok(driver) => {
                 self.slot.failures.set(0);
+                self.slot.notes.set_up();
                 self.slot.driver.replace(Some(Rc::clone(&driver)));
                 Ok(driver)
             }
             Err(error) => {
-                self.slot.failed(now, &error);
+                self.slot.failed(now, conf.detail_level(), &error);
                 Err(Unavailable)
             }
         }
@@ -100,15 +101,9 @@ impl WorkerSlot {
         }
     }
 
-    /// Logs that the module itself failed a request: paced as a warning, and each at the level of single requests.
-    pub fn note_internal_failure(&self, log: Log, detail: Level, cause: &dyn Display) {
-        log.write(detail, format_args!("ratelimitly: admission failure=internal: {cause}"));
-        if let Some(due) = self.slot.internal_failures.borrow_mut().occurred(clock::monotonic()) {
-            log.write(
-                Level::Warn,
-                format_args!("ratelimitly: a request was answered with 500: {cause}{due}"),
-            );
-        }
+    /// The worker's log lines.
+    pub fn notes(&self) -> &Notes {
+        &self.slot.notes
     }
 
     /// The worker leaves, or its configuration goes: the driver ends now.
@@ -116,6 +111,7 @@ impl WorkerSlot {
         if let Some(driver) = self.slot.driver.take() {
             driver.shut_down();
         }
+        self.slot.notes.leave();
     }
 
     /// A later cycle has taken over in this process: the driver ends once no admission is in flight.
@@ -145,8 +141,8 @@ impl Drop for SettingUp<'_> {
 impl Slot {
     /// Drops an idle driver that serves a cycle of the past.
     pub fn release_if_retired(&self) {
-        if self.retired.get() {
-            self.driver.take();
+        if self.retired.get() && self.driver.take().is_some() {
+            self.notes.leave();
         }
     }
 
@@ -156,12 +152,19 @@ impl Slot {
         self.back_off(clock::monotonic());
     }
 
-    fn failed(&self, now: Millis, error: &SetUpError) {
+    /// The worker's log lines.
+    pub fn notes(&self) -> Rc<Notes> {
+        Rc::clone(&self.notes)
+    }
+
+    /// Each attempt has its line at the level of single requests; the operator's line is paced.
+    fn failed(&self, now: Millis, detail: Level, error: &SetUpError) {
         let delay = self.back_off(now);
         Log::of_cycle().write(
-            Level::Warn,
-            format_args!("ratelimitly: this worker cannot be set up: {error}; next attempt in {delay} ms at the earliest"),
+            detail,
+            format_args!("ratelimitly: set-up tried, {error}; next attempt in {delay} ms at the earliest"),
         );
+        self.notes.set_up_failed(error);
     }
 
     fn back_off(&self, now: Millis) -> u64 {

@@ -1,5 +1,8 @@
-//! The driver's log lines: one a finished admission in the request's own log, and paced ones for what could repeat with
-//! every request.
+//! A worker's log lines: one per finished admission in the request's own log, the outages, and paced lines for what could
+//! repeat with every request.
+//!
+//! The worker's slot keeps them, so that a client that is set up anew does not begin its outages anew. An outage's first
+//! line and its end are errors: nginx's default level must show that nothing is limited.
 
 use crate::nginx::clock;
 use crate::nginx::connection::OpenError;
@@ -7,41 +10,153 @@ use crate::nginx::log::{Level, Log};
 use crate::nginx::udp::SendError;
 use ratelimitly_config::text::Count;
 use ratelimitly_core::client::{Completion, Counters, Failure, Outcome};
-use ratelimitly_core::pace::Paced;
+use ratelimitly_core::outage::{End, Outage, Words};
+use ratelimitly_core::pace::{Paced, PacedBy};
+use ratelimitly_core::time::Millis;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Paced log lines and what they have counted so far.
-pub(super) struct Notes {
+/// A kind of outage with its words.
+struct Kind {
+    outage: RefCell<Outage>,
+    words: &'static Words,
+}
+
+const ANSWERS: Words =
+    Words { again: "answers again", one: "request without an answer", many: "requests without an answer" };
+const SET_UP: Words = Words { again: "this worker is set up", one: "failed set-up", many: "failed set-ups" };
+const INTERNAL: Words = Words {
+    again: "requests are answered without a 500 again",
+    one: "request answered with 500",
+    many: "requests answered with 500",
+};
+
+impl Kind {
+    fn new(words: &'static Words) -> Kind {
+        Kind { outage: RefCell::default(), words }
+    }
+
+    fn failed(&self, log: Log, message: fmt::Arguments<'_>) {
+        if let Some(due) = self.outage.borrow_mut().failed(clock::monotonic()) {
+            log.write(Level::Error, format_args!("ratelimitly: {message}{due}"));
+        }
+    }
+
+    fn succeeded(&self, now: Millis) {
+        let end = self.outage.borrow_mut().succeeded(now);
+        end.inspect(|end| self.ended(*end));
+    }
+
+    fn look(&self, now: Millis) {
+        let end = self.outage.borrow_mut().look(now);
+        end.inspect(|end| self.ended(*end));
+    }
+
+    fn leave(&self, now: Millis) {
+        let end = self.outage.borrow_mut().leave(now);
+        end.inspect(|end| self.ended(*end));
+    }
+
+    #[cold]
+    fn ended(&self, end: End) {
+        Log::of_cycle().write(Level::Error, format_args!("ratelimitly: {}", end.in_words(self.words)));
+    }
+}
+
+/// Outages and paced log lines, and what they have counted so far.
+pub struct Notes {
+    answers: Kind,
+    set_up: Kind,
+    internal: Kind,
     seen: Cell<Counters>,
     cardinality: RefCell<Paced>,
     send_errors: RefCell<Paced>,
     socket: RefCell<Paced>,
     drops: RefCell<Paced>,
     dropped: Cell<u64>,
-    undecided: RefCell<Paced>,
     rebound: RefCell<Paced>,
+    silent_port: RefCell<Paced>,
+    calls: RefCell<PacedBy<&'static str>>,
     unsegmented: RefCell<Paced>,
     rebind_failed: RefCell<Paced>,
     /// The last send that failed.
     refused: Cell<Option<(SocketAddr, SendError)>>,
 }
 
-impl Notes {
-    pub(super) fn new() -> Notes {
+impl Default for Notes {
+    fn default() -> Notes {
         Notes {
+            answers: Kind::new(&ANSWERS),
+            set_up: Kind::new(&SET_UP),
+            internal: Kind::new(&INTERNAL),
             seen: Cell::default(),
             cardinality: RefCell::default(),
             send_errors: RefCell::default(),
             socket: RefCell::default(),
             drops: RefCell::default(),
             dropped: Cell::default(),
-            undecided: RefCell::default(),
             rebound: RefCell::default(),
+            silent_port: RefCell::default(),
+            calls: RefCell::default(),
             unsegmented: RefCell::default(),
             rebind_failed: RefCell::default(),
             refused: Cell::default(),
+        }
+    }
+}
+
+impl Notes {
+    /// An admission begins: outages whose failures have stopped are over.
+    pub fn admission_begins(&self) {
+        let now = clock::monotonic();
+        for kind in [&self.answers, &self.set_up, &self.internal] {
+            kind.look(now);
+        }
+    }
+
+    /// A server has given a valid answer.
+    pub(super) fn answered(&self) {
+        let now = clock::monotonic();
+        self.answers.succeeded(now);
+        self.internal.succeeded(now);
+    }
+
+    /// An admission has failed. Its request is one without a valid answer, unless it has waited for servers in vain: that
+    /// outage is discovery's.
+    pub(super) fn unanswered(&self, done: &Completion) {
+        if done.outcome != Outcome::Failed(Failure::Discovery) {
+            self.answers.failed(
+                Log::of_cycle(),
+                format_args!(
+                    "no valid answer{}: such requests follow ratelimitly_fail",
+                    Cause { done, refused: self.refused.get() }
+                ),
+            );
+        }
+    }
+
+    /// A request was answered with 500; it goes to the request's own log.
+    pub fn failed_internally(&self, log: Log, cause: &dyn fmt::Display) {
+        self.internal.failed(log, format_args!("a request was answered with 500: {cause}"));
+    }
+
+    /// The worker has a client, whose counters begin at 0.
+    pub fn set_up(&self) {
+        self.set_up.succeeded(clock::monotonic());
+        self.seen.take();
+    }
+
+    /// The worker could not be set up.
+    pub fn set_up_failed(&self, error: &dyn fmt::Display) {
+        self.set_up.failed(Log::of_cycle(), format_args!("this worker cannot be set up: {error}"));
+    }
+
+    /// The worker exits.
+    pub fn leave(&self) {
+        let now = clock::monotonic();
+        for kind in [&self.answers, &self.set_up, &self.internal] {
+            kind.leave(now);
         }
     }
 
@@ -70,18 +185,6 @@ impl Notes {
         }
     }
 
-    /// An admission that no server has answered validly in time.
-    pub(super) fn timed_out(&self, done: &Completion) {
-        warn(
-            &self.undecided,
-            format_args!(
-                "no valid answer from any of {} within {} ms: such requests follow ratelimitly_fail",
-                Count(usize::from(done.members), "server"),
-                done.waited_ms
-            ),
-        );
-    }
-
     /// A send that failed; `counters` logs it.
     pub(super) fn send_refused(&self, to: SocketAddr, error: SendError) {
         self.refused.set(Some((to, error)));
@@ -104,6 +207,33 @@ impl Notes {
             &self.rebound,
             Level::Info,
             format_args!("UDP socket rebound as a server asked: source port {old} is now {new}"),
+        );
+    }
+
+    /// The system refuses a call; another one does its work.
+    pub(super) fn call_refused(&self, call: &'static str, instead: &str, error: &dyn fmt::Display) {
+        if let Some(due) = self.calls.borrow_mut().occurred(call, clock::monotonic()) {
+            Log::of_cycle().write(
+                Level::Warn,
+                format_args!(
+                    "ratelimitly: the system refuses {call}: {error}; this worker uses {instead}{due}"
+                ),
+            );
+        }
+    }
+
+    pub(super) fn left_silent_port(&self, old: u16, new: u16) {
+        paced(
+            &self.silent_port,
+            Level::Info,
+            format_args!("UDP socket rebound as no server answers: source port {old} is now {new}"),
+        );
+    }
+
+    pub(super) fn silent_port_kept(&self, error: &OpenError) {
+        warn(
+            &self.rebind_failed,
+            format_args!("rebind failed: {error}; retaining the old UDP socket, from which no answers come"),
         );
     }
 
@@ -141,6 +271,31 @@ fn warn(pace: &RefCell<Paced>, message: fmt::Arguments<'_>) {
 fn paced(pace: &RefCell<Paced>, level: Level, message: fmt::Arguments<'_>) {
     if let Some(due) = pace.borrow_mut().occurred(clock::monotonic()) {
         Log::of_cycle().write(level, format_args!("ratelimitly: {message}{due}"));
+    }
+}
+
+/// The part of the line that says why there is no valid answer.
+struct Cause<'a> {
+    done: &'a Completion,
+    refused: Option<(SocketAddr, SendError)>,
+}
+
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Completion { outcome, members, waited_ms, .. } = self.done;
+        let servers = Count(usize::from(*members), "server");
+        match (outcome, self.refused) {
+            (Outcome::Failed(Failure::Send), Some((to, error))) => {
+                write!(f, ", the request could be sent to none of {servers}, last to {to}: {error}")
+            }
+            (Outcome::Failed(Failure::Send), None) => {
+                write!(f, ", the request could be sent to none of {servers}")
+            }
+            (Outcome::Failed(Failure::Cardinality), _) => {
+                write!(f, ", only answers with another number of results from {servers}")
+            }
+            _ => write!(f, " from any of {servers} within {waited_ms} ms"),
+        }
     }
 }
 

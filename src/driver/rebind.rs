@@ -1,6 +1,6 @@
-//! Replacing the socket when a server asked for another source port.
+//! Replacing the socket when a server asked for another source port, and when no server answers.
 //!
-//! Only when no admission is in flight, and never under the socket's own read event: a zero-delay event does it. The
+//! For a server: only when no admission is in flight, and never under the socket's own read event: a zero-delay event does it. The
 //! replacement is registered before the old socket goes; where that fails the old one stays in use.
 
 use super::Driver;
@@ -9,6 +9,7 @@ use crate::nginx::connection::OpenError;
 use crate::nginx::log::Log;
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::{Leaving, Timer};
+use crate::nginx::udp::UdpSocket;
 use std::fmt;
 use std::rc::Weak;
 
@@ -33,7 +34,40 @@ pub(super) fn timer(driver: Weak<Driver>) -> Timer {
     })
 }
 
+/// The timer that closes the old socket of a silent port; a leaving worker does not wait for it.
+pub(super) fn old_socket_timer(driver: Weak<Driver>) -> Timer {
+    Timer::new("closing the old UDP socket", Leaving::GoesOn, move || {
+        if let Some(driver) = driver.upgrade() {
+            driver.old_socket.take();
+        }
+    })
+}
+
 impl Driver {
+    /// Sends from a new source port if the core wants to leave one that has brought no answers. Where no socket is to be had
+    /// the old one stays, and the core asks again later.
+    pub(super) fn leave_silent_port(&self) {
+        if self.with_core("a silent port", |core| core.poll_new_port()) != Some(true) {
+            return;
+        }
+        match self.open_socket() {
+            Ok(new) => {
+                let new_port = new.port();
+                let old = self.socket.replace(Some(new));
+                let old_port = old.as_ref().map_or(0, UdpSocket::port);
+                self.old_socket.replace(old);
+                let horizon_ms = self.with_core("a new port", |core| {
+                    core.handle_rebound();
+                    core.horizon_ms()
+                });
+                self.old_socket_timer.arm(horizon_ms.unwrap_or_default());
+                self.rebind_noted.set(false);
+                self.notes.left_silent_port(old_port, new_port);
+            }
+            Err(error) => self.notes.silent_port_kept(&error),
+        }
+    }
+
     /// Logs the first answer of a row that asks for another port.
     pub(super) fn note_rebind_pending(&self) {
         let pending = !self.broken.get() && self.core.borrow().rebind_pending();

@@ -7,11 +7,12 @@
 use super::Driver;
 use crate::conf::Fault;
 use crate::nginx::clock;
-use crate::nginx::udp::{BATCH, QUEUE_LENGTH};
+use crate::nginx::udp::{BATCH, QUEUE_LENGTH, UdpSocket};
 use ratelimitly_core::backlog::{Backlog, budget};
 use ratelimitly_core::client::AdmissionKey;
 use ratelimitly_core::time::Millis;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
 
 /// A deadline that was put off is looked at again after so many milliseconds. 0 would be the same iteration.
@@ -32,6 +33,14 @@ struct Read {
     more: bool,
     /// Datagrams that the kernel has dropped since it last told.
     dropped: u32,
+}
+
+impl Read {
+    fn add(&mut self, other: &Read) {
+        self.datagrams += other.datagrams;
+        self.more |= other.more;
+        self.dropped += other.dropped;
+    }
 }
 
 impl Reading {
@@ -82,28 +91,40 @@ impl Driver {
         }
     }
 
-    /// Takes in what the socket has, up to the budget, and notes what that decides.
+    /// Takes in what the sockets have, up to the budget of each, and notes what that decides. They are empty once both are.
     fn read(&self) {
-        let read = self.read_batches().unwrap_or_default();
+        let mut read = self.read_socket(&self.socket);
+        if self.old_socket.borrow().is_some() {
+            read.add(&self.read_socket(&self.old_socket));
+        }
         let mut backlog = self.reading.backlog.get();
         backlog.note_read(read.datagrams, !read.more);
         self.reading.backlog.set(backlog);
         self.notes.dropped(read.dropped);
+        if let Some(number) = self.receiver.borrow_mut().refused.take() {
+            let error = io::Error::from_raw_os_error(number);
+            self.notes.call_refused("recvmmsg", "recvfrom", &error);
+        }
         self.note_rebind_pending();
-        if let Some(socket) = self.socket.borrow().as_ref() {
+    }
+
+    fn read_socket(&self, socket: &RefCell<Option<UdpSocket>>) -> Read {
+        let read = self.read_batches(socket).unwrap_or_default();
+        if let Some(socket) = socket.borrow().as_ref() {
             if read.more {
                 socket.resume_later();
             } else if let Err(error) = socket.arm() {
                 self.notes.socket_trouble(&error);
             }
         }
+        read
     }
 
-    fn read_batches(&self) -> Option<Read> {
+    fn read_batches(&self, socket: &RefCell<Option<UdpSocket>>) -> Option<Read> {
         let now = clock::monotonic();
         self.with_core("receiving", |core| {
             let mut read = Read::default();
-            let socket = self.socket.borrow();
+            let socket = socket.borrow();
             let Some(socket) = socket.as_ref() else { return read };
             if self.faults.fires(Fault::ReceivePanic) {
                 panic!("injected panic while the core takes datagrams in");

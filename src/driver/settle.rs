@@ -10,7 +10,7 @@ use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::udp::Outgoing;
-use ratelimitly_core::client::{Client, Completion, Failure, Outcome, SendResult, Transmit};
+use ratelimitly_core::client::{Client, Completion, Outcome, SendResult, Transmit};
 use std::rc::{Rc, Weak};
 
 /// The event behind `settle_soon`.
@@ -95,6 +95,9 @@ impl Driver {
         if let Some((place, error)) = sender.refused.take() {
             core.transmits(now, BATCH).nth(place).inspect(|one| self.notes.send_refused(one.to, error));
         }
+        if let Some(error) = sender.without_batches.take() {
+            self.notes.call_refused("sendmmsg", "sendto", &error);
+        }
         if let Some((place, error)) = sender.unsegmented.take() {
             core.transmits(now, BATCH).nth(place).inspect(|one| self.notes.unsegmented(one.to, error));
         }
@@ -123,15 +126,16 @@ impl Driver {
             let Some(waiter) = self.take_waiter(completion.key) else { continue };
             any = true;
             // A panic in here must not lose the waiter.
-            border::guarded("an admission's log line", (), || self.note_end(&waiter, &completion));
+            border::guarded("an admission's log lines", (), || self.note_end(&waiter, &completion));
             waiter.finish(self.verdict_index, self.decision(completion.outcome));
         }
         any
     }
 
     fn note_end(&self, waiter: &Waiter, completion: &Completion) {
-        if completion.outcome == Outcome::Failed(Failure::Timeout) {
-            self.notes.timed_out(completion);
+        match completion.outcome {
+            Outcome::Allow | Outcome::Deny => self.notes.answered(),
+            Outcome::Failed(_) => self.notes.unanswered(completion),
         }
         notes::completion(waiter.request().log(), self.detail, completion, waiter.context().asked());
     }

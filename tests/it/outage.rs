@@ -2,6 +2,9 @@
 //!
 //! The unit is long, so that a slow machine changes no decision: a horizon of 1.8 s holds two rounds and the listening.
 
+mod lines;
+mod silent_port;
+
 use crate::FAILURES;
 use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Servers};
 use ratelimitly_harness::{Dev, Nginx, eventually, http};
@@ -254,7 +257,7 @@ async fn servers_that_are_gone_are_a_timeout_and_no_transport_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_that_do_not_answer_are_warned_of_once() {
+async fn servers_that_do_not_answer_are_one_error_line() {
     for fail in ["open", "close"] {
         let dev = Dev::single().await;
         let builder = Nginx::builder(CONFIGURATION).dev(&dev).set("fail", fail).set("unit", "20ms");
@@ -266,10 +269,10 @@ async fn servers_that_do_not_answer_are_warned_of_once() {
             status(&nginx).await;
         }
 
-        let warning = r"\[warn\].*no valid answer from any of 1 server within \d+ ms";
-        nginx.await_log_line(warning).await;
+        let line = r"\[error\].*no valid answer from any of 1 server within \d+ ms";
+        nginx.await_log_line(line).await;
         nginx.await_access_log(3).await;
-        assert_eq!(nginx.log_lines(warning).len(), 1, "fail {fail}");
+        assert_eq!(nginx.log_lines(line).len(), 1, "fail {fail}");
         nginx.finish().await;
     }
 }
@@ -294,6 +297,7 @@ async fn the_error_log_does_not_grow_with_the_requests_of_an_outage() {
     }
 
     eventually(Duration::from_secs(10), "the outage is logged", || ours() > before).await;
+    // The warning about the counts, and the outage.
     assert!(ours() - before <= 2, "{:#?}", nginx.log_lines("ratelimitly: "));
     nginx.finish().await;
 }

@@ -10,6 +10,7 @@ mod membership;
 pub(crate) mod namespace;
 mod network;
 mod overflow;
+mod refused_calls;
 mod segments;
 mod stalled;
 

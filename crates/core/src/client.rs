@@ -18,6 +18,7 @@ mod judge;
 mod outbox;
 mod queue;
 mod rounds;
+mod silence;
 mod slots;
 mod tally;
 mod types;
@@ -29,6 +30,7 @@ pub use types::{
 use self::discovery::Discovery;
 use self::outbox::{Cause, Outbox};
 use self::queue::Queue;
+use self::silence::Silence;
 use self::slots::Slots;
 use crate::id::RequestId;
 use crate::key::ApiKey;
@@ -40,6 +42,7 @@ use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use std::fmt;
 use std::sync::Arc;
+use zeroize::Zeroize;
 
 /// The client of one key and one policy.
 pub struct Client {
@@ -58,6 +61,9 @@ pub struct Client {
     deadlines: Queue<AdmissionKey>,
     completions: Queue<Completion>,
     rebind_pending: bool,
+    silence: Silence,
+    /// Whether a new source port is due because no server answers.
+    leaves_port: bool,
     counters: Counters,
 }
 
@@ -79,8 +85,22 @@ impl Client {
             deadlines: Queue::default(),
             completions: Queue::default(),
             rebind_pending: false,
+            silence: Silence::default(),
+            leaves_port: false,
             counters: Counters::default(),
         }
+    }
+
+    /// Mixes fresh bytes of the kernel into the generator of request ids and nonces. What it draws next depends on both its
+    /// old state and `fresh`, so that neither alone foretells it. Call it at least once in a second of activity.
+    pub fn stir(&mut self, fresh: &[u8; 32]) {
+        let mut seed = [0; 32];
+        self.random.fill_bytes(&mut seed);
+        for (byte, fresh) in seed.iter_mut().zip(fresh) {
+            *byte ^= fresh;
+        }
+        self.random = ChaCha12Rng::from_seed(seed);
+        seed.zeroize();
     }
 
     /// Starts an admission. With members known, round 0 is queued; while the very first discovery is wanted or under
@@ -101,7 +121,10 @@ impl Client {
         }
         let index = self.seal(now, wall, ask)?;
         match self.discovery.members() {
-            Some(_) => self.begin(now, index),
+            Some(_) => {
+                self.leave_silent_port(now);
+                self.begin(now, index);
+            }
             None => self.wait(index),
         }
         Ok(self.slots.key(index))
@@ -323,6 +346,27 @@ impl Client {
     /// Whether a server asked for a new source port and no rebind has been reported since.
     pub fn rebind_pending(&self) -> bool {
         self.rebind_pending
+    }
+
+    /// Decides whether the admission that starts now takes a new source port.
+    fn leave_silent_port(&mut self, now: Millis) {
+        if self.silence.is_due(now) {
+            let random = self.random.next_u32();
+            self.silence.moved(now, random);
+            self.leaves_port = true;
+        }
+    }
+
+    /// Whether the caller should send from a new source port from now on, because no server answers; true once for each
+    /// time that it is due. Ask after each `start`. It does not wait for admissions in flight: answers may still come to the
+    /// old port, so receive from it for one horizon more. Then call `handle_rebound`.
+    pub fn poll_new_port(&mut self) -> bool {
+        std::mem::take(&mut self.leaves_port)
+    }
+
+    /// Longest time from an admission's start to its end, milliseconds.
+    pub fn horizon_ms(&self) -> u64 {
+        self.policy.horizon_ms().into()
     }
 
     /// The caller has replaced the socket.

@@ -6,7 +6,7 @@
 //!
 //! An outage begins with a failure. It ends with the first success after [`LONG_MS`] without a success, or once
 //! [`QUIET_MS`] have passed without a failure. A success soon after another one does not end it: a worker that fails one
-//! request in a hundred must not write two lines for each of them.
+//! request in a hundred must not write two lines for each of them. A worker's very first success does end it.
 
 use crate::pace::{Due, Paced};
 use crate::time::Millis;
@@ -22,7 +22,8 @@ pub const QUIET_MS: u64 = 60_000;
 #[derive(Debug, Default)]
 pub struct Outage {
     lines: Paced,
-    succeeded: Millis,
+    /// The last success.
+    succeeded: Option<Millis>,
     current: Option<Current>,
 }
 
@@ -36,12 +37,6 @@ struct Current {
 }
 
 impl Outage {
-    /// No failure so far. The time before `now`, when the worker began, counts as a success: a first failure that the
-    /// first success follows soon is no outage that is over at once.
-    pub fn new(now: Millis) -> Outage {
-        Outage { succeeded: now, ..Outage::default() }
-    }
-
     /// Notes a failure. `Some`: write a line that names its cause and ends in the [`Due`]. The first line comes at once;
     /// then one a minute at most, over all outages of this kind.
     pub fn failed(&mut self, now: Millis) -> Option<Due> {
@@ -56,14 +51,18 @@ impl Outage {
 
     /// Notes a success. `Some`: it ends an outage that the log knows of; write the end.
     pub fn succeeded(&mut self, now: Millis) -> Option<End> {
-        let long = now.since(std::mem::replace(&mut self.succeeded, now)) >= LONG_MS;
-        if long { self.end(now, Ending::Success) } else { None }
+        let before = self.succeeded.replace(now);
+        if before.is_none_or(|before| now.since(before) >= LONG_MS) {
+            self.end(now, Ending::Success)
+        } else {
+            None
+        }
     }
 
     /// Notes a success that ends the outage however soon it comes after another one: for what happens seldom, as
     /// discoveries do. `Some`: the log knows of the outage; write the end.
     pub fn recovered(&mut self, now: Millis) -> Option<End> {
-        self.succeeded = now;
+        self.succeeded = Some(now);
         self.end(now, Ending::Success)
     }
 

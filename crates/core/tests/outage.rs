@@ -9,9 +9,9 @@ const WORDS: Words =
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
 
-/// A worker that began at 0 and has just answered, at this many milliseconds.
+/// A worker that has just had its first answer, at this many milliseconds.
 fn answered_at(now: u64) -> Outage {
-    let mut outage = Outage::new(Millis(0));
+    let mut outage = Outage::default();
     assert_eq!(outage.succeeded(Millis(now)), None);
     outage
 }
@@ -163,17 +163,15 @@ fn a_worker_that_exits_tells_an_outage_that_no_line_has_told_yet() {
 }
 
 #[test]
-fn a_worker_without_any_answer_yet_counts_its_own_age() {
-    let mut young = Outage::new(Millis(1_000_000));
-    young.failed(Millis(1_000_100)).expect("a line");
-    assert_eq!(young.succeeded(Millis(1_000_500)), None);
+fn the_first_answer_of_a_worker_ends_its_outage() {
+    let mut outage = Outage::default();
+    outage.failed(Millis(60)).expect("a line");
 
-    let mut old = Outage::new(Millis(1_000_000));
-    old.failed(Millis(1_009_000)).expect("a line");
-    let end = old.succeeded(Millis(1_011_000)).expect("ten seconds without an answer");
+    let end = outage.succeeded(Millis(500)).expect("the outage is over");
+
     assert_eq!(
         end.in_words(&WORDS).to_string(),
-        "answers again after 2 s, 1 request without an answer, the last one 2 s ago"
+        "answers again after 440 ms, 1 request without an answer, the last one 440 ms ago"
     );
 }
 

@@ -21,6 +21,10 @@ pub struct Receiver {
     messages: Vec<libc::mmsghdr>,
     /// What the kernel adds to a batch's first datagram; the first header points to it.
     control: Rc<UnsafeCell<DropControl>>,
+    /// Whether the system refuses `recvmmsg`, so that each datagram is taken by `recvfrom`.
+    single: bool,
+    /// The refusal of a call, by its error number, until the log has it.
+    pub refused: Option<i32>,
 }
 
 /// The control message of SO_RXQ_OVFL: a count since the socket was opened. It comes with the first drop, not before.
@@ -52,7 +56,7 @@ impl Receiver {
             })
             .collect();
         messages[0].msg_hdr.msg_control = control.get().cast();
-        Receiver { buffers, _parts: parts, messages, control }
+        Receiver { buffers, _parts: parts, messages, control, single: false, refused: None }
     }
 
     /// The kernel's count of dropped datagrams, if it came with the last batch.
@@ -84,16 +88,60 @@ impl Receiver {
     /// has taken off; one that stays counts as an empty queue, for the loop must not spin on it.
     fn receive_batch(&mut self, fd: libc::c_int) -> usize {
         for _ in 0..MOST_ERRORS {
+            if self.single {
+                return self.receive_singly(fd);
+            }
             let received = self.receive_once(fd);
             if let Ok(received) = usize::try_from(received) {
                 return received;
             }
             self.messages[0].msg_hdr.msg_controllen = 0;
-            if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::WouldBlock {
                 break;
+            }
+            if let Some(number @ (libc::EPERM | libc::ENOSYS | libc::EINVAL)) = error.raw_os_error() {
+                self.refused = Some(number);
+                self.single = true;
             }
         }
         0
+    }
+
+    /// The same, one datagram a call; what the kernel dropped does not come with it.
+    fn receive_singly(&mut self, fd: libc::c_int) -> usize {
+        let mut errors = 0;
+        let mut received = 0;
+        while received < BATCH && errors < MOST_ERRORS {
+            let buffer = self.buffers[received].get();
+            // SAFETY: the kernel writes at most DATAGRAM_MAX bytes into the buffer, during the call only.
+            let length = unsafe {
+                let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+                libc::recvfrom(
+                    fd,
+                    buffer.cast(),
+                    DATAGRAM_MAX,
+                    flags,
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                )
+            };
+            let Ok(length) = usize::try_from(length) else {
+                let error = io::Error::last_os_error();
+                if error.kind() == io::ErrorKind::WouldBlock {
+                    break;
+                }
+                self.refused = error.raw_os_error();
+                errors += 1;
+                continue;
+            };
+            let message = &mut self.messages[received];
+            message.msg_len = length.min(DATAGRAM_MAX) as u32;
+            message.msg_hdr.msg_flags = if length > DATAGRAM_MAX { libc::MSG_TRUNC } else { 0 };
+            received += 1;
+        }
+        self.messages[0].msg_hdr.msg_controllen = 0;
+        received
     }
 
     fn receive_once(&mut self, fd: libc::c_int) -> libc::c_int {

@@ -30,7 +30,20 @@ pub enum SendError {
     Ipv4Only,
 }
 
+/// So many messages in a row must be forbidden, each of whose datagrams then went out by itself, before the call is taken
+/// for the forbidden thing. A single EPERM may be a filter's that drops now and then.
+const FORBIDDEN_IN_A_ROW: u8 = 3;
+
 impl SendError {
+    /// What a system says that refuses the call itself: a seccomp filter or an old kernel.
+    fn refuses_call(self) -> bool {
+        matches!(self, SendError::Kernel(libc::EPERM | libc::ENOSYS | libc::EINVAL))
+    }
+
+    fn is_forbidden(self) -> bool {
+        matches!(self, SendError::Kernel(libc::EPERM))
+    }
+
     fn last() -> SendError {
         SendError::Kernel(io::Error::last_os_error().raw_os_error().unwrap_or(0))
     }
@@ -101,6 +114,12 @@ pub struct Sender {
     pub refused: Option<(usize, SendError)>,
     /// The last datagram that had to be sent by itself because the kernel cannot segment on its way, by its place.
     pub unsegmented: Option<(usize, SendError)>,
+    /// Messages in a row that were forbidden though each of their datagrams then went out by itself.
+    forbidden: u8,
+    /// The same for `sendmmsg` with messages of one datagram, whatever the refusal.
+    unbatched: u8,
+    /// Why `sendmmsg` is not used any more, until the log has it.
+    pub without_batches: Option<SendError>,
 }
 
 impl Sender {
@@ -115,6 +134,9 @@ impl Sender {
             messages: Vec::with_capacity(BATCH),
             refused: None,
             unsegmented: None,
+            forbidden: 0,
+            unbatched: 0,
+            without_batches: None,
         }
     }
 
@@ -176,6 +198,12 @@ impl Sender {
         self.fill_messages();
         let mut done = 0;
         while done < self.messages.len() {
+            if self.unbatched >= FORBIDDEN_IN_A_ROW {
+                // SAFETY: the caller's promise.
+                unsafe { self.send_singly(fd, done, results) };
+                done += 1;
+                continue;
+            }
             let rest = &mut self.messages[done..];
             // SAFETY: every header points to an address in `groups`, to parts and to a control message in `controls`, none of
             // which changes before the next batch, and through the parts to bytes that the caller promises to be live.
@@ -183,6 +211,10 @@ impl Sender {
                 unsafe { libc::sendmmsg(fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as libc::c_uint, 0) };
             let taken = usize::try_from(sent).unwrap_or(0);
             for group in &self.groups[done..done + taken] {
+                self.unbatched = 0;
+                if group.count > 1 {
+                    self.forbidden = 0;
+                }
                 for place in &self.places[group.first..][..group.count] {
                     results[*place] = SendResult::Sent;
                 }
@@ -208,7 +240,8 @@ impl Sender {
         }
     }
 
-    /// A message was refused. If it holds several datagrams each gets its own chance: less may fit where all did not.
+    /// A message was refused. Each of its datagrams gets its own chance where less may fit, or where the call itself may be
+    /// what the system refuses.
     ///
     /// # Safety
     /// The bytes that were added must be live.
@@ -220,14 +253,28 @@ impl Sender {
         results: &mut [SendResult; BATCH],
     ) {
         let Group { count, first, .. } = self.groups[group];
-        if count == 1 {
+        if count == 1 && !error.refuses_call() {
             self.refused = Some((self.places[first], error));
             return;
         }
+        let refused = self.refused.take();
         // SAFETY: the caller's promise.
         let any_sent = unsafe { self.send_singly(fd, group, results) };
-        if any_sent && error.cannot_segment() {
-            self.unsegmented = Some((self.places[first], error));
+        // An EPERM that also befalls sendto is the path's, not the call's.
+        let of_path = self.refused.is_some_and(|(_, single)| single.is_forbidden()) && error.is_forbidden();
+        self.refused = self.refused.take().or(refused);
+        if of_path {
+            (self.forbidden, self.unbatched) = (0, 0);
+        } else if any_sent && count == 1 {
+            self.unbatched += 1;
+            if self.unbatched == FORBIDDEN_IN_A_ROW {
+                self.without_batches = Some(error);
+            }
+        } else if any_sent && error.cannot_segment() {
+            self.forbidden += 1;
+            if !error.is_forbidden() || self.forbidden >= FORBIDDEN_IN_A_ROW {
+                self.unsegmented = Some((self.places[first], error));
+            }
         }
     }
 

@@ -57,6 +57,7 @@ impl Client {
         slot.consider(position, response.grants());
         self.rebind_pending |= tenant.steering_feedback == 0;
         self.slots.mark_answered(index, position);
+        self.silence.broken();
         Some(())
     }
 

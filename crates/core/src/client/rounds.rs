@@ -102,6 +102,10 @@ impl Client {
         let in_time = now < self.horizon_end(slot);
         let decided = !matches!(outcome, Outcome::Failed(_));
         self.outbox.withdraw(parcel);
+        if !decided && outcome != Outcome::Failed(Failure::Discovery) {
+            let (started, horizon_ms) = (slot.start, self.policy.horizon_ms());
+            self.silence.unanswered(started, horizon_ms);
+        }
         if decided && in_time && self.policy.completion_delivery() {
             self.queue_unanswered(index, Cause::BestEffort);
         }
