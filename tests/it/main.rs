@@ -8,6 +8,7 @@ mod configuration;
 mod cross;
 mod dns;
 mod endpoints;
+mod event_methods;
 mod faults;
 mod guards;
 mod hostile;

@@ -37,6 +37,11 @@ pub fn has_http3() -> bool {
     BUILD.contains("--with-http_v3_module")
 }
 
+/// Whether nginx was built with this event method, which is not the one that it prefers on Linux.
+pub fn has_event_method(name: &str) -> bool {
+    BUILD.contains(&format!("--with-{name}_module"))
+}
+
 /// Whether HTTP/2 is switched on by a directive of its own, as from 1.25.1 on, and not by a parameter of `listen`.
 pub fn has_http2_directive() -> bool {
     nginx_version() >= [1, 25, 1]
