@@ -2,6 +2,7 @@
 //! that a worker really has, and no example keys a bucket by what a client chooses. Conformance rows A24, M05, M06 and M11;
 //! P01 and P02, the shared object itself, are in `shared_object.rs`.
 
+mod arrows;
 mod blocks;
 mod client_network;
 mod defaults;
@@ -25,6 +26,24 @@ fn files(folder: &str, end: &str) -> Vec<PathBuf> {
     files.retain(|path| path.extension().is_some_and(|extension| extension == end));
     files.sort();
     assert!(!files.is_empty(), "{folder} has no .{end} file");
+    files
+}
+
+/// The Rust files below a folder of the repository, its own folders included; at least one.
+fn files_below(folder: &str) -> Vec<PathBuf> {
+    let mut folders = vec![repository().join(folder)];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("the folder exists").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    assert!(!files.is_empty(), "{folder} has no Rust file");
     files
 }
 
