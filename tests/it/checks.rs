@@ -4,6 +4,8 @@
 use ratelimitly_harness::raw::Raw;
 use ratelimitly_harness::{Dev, Nginx, check_config, eventually};
 use rustix::process::Signal;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::time::Duration;
 
 const PROTECTED: &str = r#"
@@ -32,6 +34,13 @@ async fn replace_worker(nginx: &mut Nginx) {
     nginx.expect_new_workers();
 }
 
+/// Adds a line as nginx would: at the end, whole.
+fn append_to_error_log(nginx: &Nginx, message: &str) {
+    let path = nginx.prefix().join("error.log");
+    let mut file = OpenOptions::new().append(true).open(path).expect("nginx has made its log");
+    file.write_all(format!("2026/01/01 00:00:00 {message}\n").as_bytes()).expect("the log takes a line");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[should_panic(expected = "did not await Nginx::finish")]
 async fn a_test_without_an_end_fails() {
@@ -54,6 +63,19 @@ async fn a_dead_worker_fails_the_test() {
 async fn an_unannounced_alert_fails_the_test() {
     let mut nginx = nginx().await;
     replace_worker(&mut nginx).await;
+    nginx.finish().await;
+}
+
+/// No worker of a sound module exits with code 1, so the test writes the master's line itself.
+#[tokio::test(flavor = "multi_thread")]
+#[should_panic(
+    expected = "cause: [\n    \"2026/01/01 00:00:00 [notice] 1#1: worker process 2 exited with code 1\",\n]"
+)]
+async fn a_worker_that_exits_with_a_code_fails_the_test() {
+    let nginx = nginx().await;
+    nginx.admits().await;
+    append_to_error_log(&nginx, "[notice] 1#1: worker process 2 exited with code 0");
+    append_to_error_log(&nginx, "[notice] 1#1: worker process 2 exited with code 1");
     nginx.finish().await;
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 /// What no error log may hold unless the test announced it: broken invariants, leaks, dead workers.
 const FORBIDDEN: &str = concat!(
     r"\[(alert|emerg)\]|open socket|request count is zero|panicked|exited on signal|double free",
+    r"|exited with (fatal )?code [1-9]",
     r"|\[(crit|error|warn|notice|info)\].*aborting",
     r"|runtime error: |Sanitizer",
 );
