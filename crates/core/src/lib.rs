@@ -14,5 +14,6 @@ pub mod membership;
 pub mod outage;
 pub mod pace;
 pub mod policy;
+pub mod refusals;
 pub mod time;
 pub mod wire;

@@ -8,6 +8,7 @@
 use super::BATCH;
 use crate::nginx::address::RawAddress;
 use ratelimitly_core::client::SendResult;
+use ratelimitly_core::refusals::{GivenUp, Refusals, Refused};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -29,10 +30,6 @@ pub enum SendError {
     /// An IPv6 address, and a socket that has IPv4 alone.
     Ipv4Only,
 }
-
-/// So many messages in a row must be forbidden, each of whose datagrams then went out by itself, before the call is taken
-/// for the forbidden thing. A single EPERM may be a filter's that drops now and then.
-const FORBIDDEN_IN_A_ROW: u8 = 3;
 
 impl SendError {
     /// What a system says that refuses the call itself: a seccomp filter or an old kernel.
@@ -114,10 +111,7 @@ pub struct Sender {
     pub refused: Option<(usize, SendError)>,
     /// The last datagram that had to be sent by itself because the kernel cannot segment on its way, by its place.
     pub unsegmented: Option<(usize, SendError)>,
-    /// Messages in a row that were forbidden though each of their datagrams then went out by itself.
-    forbidden: u8,
-    /// The same for `sendmmsg` with messages of one datagram, whatever the refusal.
-    unbatched: u8,
+    refusals: Refusals,
     /// Why `sendmmsg` is not used any more, until the log has it.
     pub without_batches: Option<SendError>,
 }
@@ -134,8 +128,7 @@ impl Sender {
             messages: Vec::with_capacity(BATCH),
             refused: None,
             unsegmented: None,
-            forbidden: 0,
-            unbatched: 0,
+            refusals: Refusals::default(),
             without_batches: None,
         }
     }
@@ -198,7 +191,7 @@ impl Sender {
         self.fill_messages();
         let mut done = 0;
         while done < self.messages.len() {
-            if self.unbatched >= FORBIDDEN_IN_A_ROW {
+            if self.refusals.without_batches() {
                 // SAFETY: the caller's promise.
                 unsafe { self.send_singly(fd, done, results) };
                 done += 1;
@@ -211,10 +204,7 @@ impl Sender {
                 unsafe { libc::sendmmsg(fd.as_raw_fd(), rest.as_mut_ptr(), rest.len() as libc::c_uint, 0) };
             let taken = usize::try_from(sent).unwrap_or(0);
             for group in &self.groups[done..done + taken] {
-                self.unbatched = 0;
-                if group.count > 1 {
-                    self.forbidden = 0;
-                }
+                self.refusals.taken(group.count);
                 for place in &self.places[group.first..][..group.count] {
                     results[*place] = SendResult::Sent;
                 }
@@ -260,21 +250,18 @@ impl Sender {
         let refused = self.refused.take();
         // SAFETY: the caller's promise.
         let any_sent = unsafe { self.send_singly(fd, group, results) };
-        // An EPERM that also befalls sendto is the path's, not the call's.
-        let of_path = self.refused.is_some_and(|(_, single)| single.is_forbidden()) && error.is_forbidden();
+        let singly_forbidden = self.refused.is_some_and(|(_, error)| error.is_forbidden());
         self.refused = self.refused.take().or(refused);
-        if of_path {
-            (self.forbidden, self.unbatched) = (0, 0);
-        } else if any_sent && count == 1 {
-            self.unbatched += 1;
-            if self.unbatched == FORBIDDEN_IN_A_ROW {
-                self.without_batches = Some(error);
-            }
-        } else if any_sent && error.cannot_segment() {
-            self.forbidden += 1;
-            if !error.is_forbidden() || self.forbidden >= FORBIDDEN_IN_A_ROW {
-                self.unsegmented = Some((self.places[first], error));
-            }
+        match self.refusals.refused(Refused {
+            datagrams: count,
+            forbidden: error.is_forbidden(),
+            cannot_segment: error.cannot_segment(),
+            any_sent,
+            singly_forbidden,
+        }) {
+            Some(GivenUp::Batching) => self.without_batches = Some(error),
+            Some(GivenUp::Segmenting) => self.unsegmented = Some((self.places[first], error)),
+            None => {}
         }
     }
 
