@@ -97,8 +97,10 @@ pub struct UdpSocket {
     family: Family,
     /// Whether datagrams may share a message: the kernel can, and has not failed to.
     gso: Cell<bool>,
-    /// Datagrams that the kernel had dropped when a receive last told.
+    /// Datagrams that the kernel had dropped when it last told.
     dropped: Cell<u32>,
+    /// Datagrams taken since the socket was last found empty.
+    taken: Cell<usize>,
     /// Whether the send buffer was full at the last send, and has had no room since.
     full: Cell<bool>,
 }
@@ -130,8 +132,14 @@ impl UdpSocket {
     pub fn register(bound: Bound, handler: Rc<dyn Ready>) -> Result<UdpSocket, OpenError> {
         let connection = Connection::open(bound.fd, handler)?;
         connection.arm_read()?;
-        let gso = Cell::new(bound.gso);
-        Ok(UdpSocket { connection, family: bound.family, gso, dropped: Cell::new(0), full: Cell::new(false) })
+        Ok(UdpSocket {
+            connection,
+            family: bound.family,
+            gso: Cell::new(bound.gso),
+            dropped: Cell::new(0),
+            taken: Cell::new(0),
+            full: Cell::new(false),
+        })
     }
 
     /// The local port.
@@ -220,8 +228,17 @@ impl UdpSocket {
 
     /// Takes in at most [`BATCH`] datagrams and hands each to `each`.
     pub fn receive(&self, receiver: &mut Receiver, each: impl FnMut(&mut [u8])) -> Received {
-        let datagrams = receiver.receive(self.connection.fd().as_raw_fd(), each);
-        let dropped = receiver.dropped().map_or(0, |count| count.wrapping_sub(self.dropped.replace(count)));
-        Received { datagrams, more: datagrams == BATCH, dropped }
+        let fd = self.connection.fd();
+        let datagrams = receiver.receive(fd.as_raw_fd(), each);
+        let more = datagrams == BATCH;
+        let mut count = receiver.dropped();
+        self.taken.set(self.taken.get() + datagrams);
+        // A datagram carries the count of the moment at which it was queued. What was dropped behind the last one is told
+        // by nothing that comes, so the kernel is asked, but only after a queue that was long.
+        if !more && self.taken.take() >= BATCH {
+            count = receive::dropped_so_far(fd).or(count);
+        }
+        let dropped = count.map_or(0, |count| count.wrapping_sub(self.dropped.replace(count)));
+        Received { datagrams, more, dropped }
     }
 }

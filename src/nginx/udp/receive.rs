@@ -5,12 +5,31 @@
 use super::BATCH;
 use std::cell::UnsafeCell;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
 
 /// Most errors in a row that one receive passes over.
 const MOST_ERRORS: usize = 8;
 /// Longest datagram that is taken in, bytes; a longer one is dropped.
 const DATAGRAM_MAX: usize = 1200;
+
+/// Length of what `SO_MEMINFO` (Linux 4.12) gives, in numbers of 32 bits.
+const MEMINFO_LENGTH: usize = 9;
+/// `SK_MEMINFO_DROPS` of linux/sock_diag.h: the index of the number of dropped datagrams.
+const MEMINFO_DROPS: usize = 8;
+
+/// How many datagrams for this socket the kernel has dropped since it was opened; `None` where the kernel cannot say.
+pub(super) fn dropped_so_far(fd: BorrowedFd<'_>) -> Option<u32> {
+    let mut numbers = [0_u32; MEMINFO_LENGTH];
+    let mut length = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `numbers`, during the call only.
+    let status = unsafe {
+        let to = numbers.as_mut_ptr().cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, to, &mut length)
+    };
+    let is_whole = status == 0 && length as usize == size_of_val(&numbers);
+    is_whole.then_some(numbers[MEMINFO_DROPS])
+}
 
 /// Recycled memory for receiving. The kernel reads and writes all of it through pointers, so it lies in vectors and an `Rc`,
 /// which may be moved while pointers to their contents exist, and not in boxes, which may not.

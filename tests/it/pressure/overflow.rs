@@ -45,6 +45,25 @@ async fn the_log_tells_how_many_datagrams_the_kernel_dropped_and_no_request_is_l
     nginx.finish().await;
 }
 
+/// A datagram carries the kernel's count of the moment at which it was queued, so none of those that arrived before the
+/// queue was full tells of a drop.
+#[tokio::test(flavor = "multi_thread")]
+async fn drops_behind_the_last_datagram_are_told_without_a_further_one() {
+    let dev = Dev::single().await;
+    let nginx = warm(&dev, "open").await;
+    assert_eq!(status(&nginx).await, 200);
+    let (port, worker) = (dev.requests()[0].source_port, nginx.worker_pid());
+
+    nginx.signal(worker, Signal::STOP);
+    overflow(port);
+    nginx.signal(worker, Signal::CONT);
+
+    let line = nginx.await_log_line(DROPPED).await;
+    let told = Regex::new(DROPPED).expect("a pattern").captures(&line).expect("it matches")[1].parse();
+    assert_eq!(told, Ok(dropped(port)), "{line}");
+    nginx.finish().await;
+}
+
 /// Sends junk to the port until the kernel has dropped some of it.
 ///
 /// # Panics
