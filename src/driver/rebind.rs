@@ -50,7 +50,7 @@ impl Driver {
         if self.with_core("a silent port", |core| core.poll_new_port()) != Some(true) {
             return;
         }
-        match self.open_socket() {
+        match self.open_replacement() {
             Ok(new) => {
                 let new_port = new.port();
                 let old = self.socket.replace(Some(new));
@@ -113,12 +113,19 @@ impl Driver {
 
     /// Opens the new socket, then closes the old one. Returns both ports.
     fn replace_socket(&self) -> Result<(u16, u16), OpenError> {
-        if self.faults.fires(Fault::Rebind) {
-            return Err(OpenError::TooManyFiles);
-        }
-        let new = self.open_socket()?;
+        let new = self.open_replacement()?;
         let new_port = new.port();
         let old = self.socket.replace(Some(new));
         Ok((old.map_or(0, |old| old.port()), new_port))
+    }
+
+    /// A registered socket beside the one in use. The injected fault comes last, so a caller that has already closed the old
+    /// socket has none.
+    fn open_replacement(&self) -> Result<UdpSocket, OpenError> {
+        let new = self.open_socket()?;
+        if self.faults.fires(Fault::Rebind) {
+            return Err(OpenError::TooManyFiles);
+        }
+        Ok(new)
     }
 }

@@ -3,6 +3,7 @@
 //! The unit is long, so that a slow machine changes no decision: a horizon of 1.8 s holds two rounds and the listening.
 
 mod lines;
+mod relay;
 mod silent_port;
 
 use crate::FAILURES;
