@@ -193,8 +193,9 @@ impl Client {
         self.deadlines.push_back(key);
     }
 
-    /// Forgets an admission: no completion will come for it, and none of its unsent transmits will be sent. Unknown keys
-    /// and those whose completion was taken are ignored.
+    /// Forgets an admission: no completion will come for it, and none of its unsent transmits will be sent. Of one that
+    /// has ended only the completion is dropped: its completion deliveries are sent. Unknown keys and those whose
+    /// completion was taken are ignored.
     pub fn cancel(&mut self, key: AdmissionKey) {
         if let Some(index) = self.slots.live(key) {
             let parcel = self.slots[index].parcel;

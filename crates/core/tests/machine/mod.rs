@@ -1,7 +1,7 @@
 //! The client as a state machine: bytes are read as a list of things that happen to it, in any order, and its promises are
-//! checked all along. Used by the test `state_machine`, with seeded bytes.
+//! checked all along. Used by the test `state_machine` with seeded bytes, and by the fuzz target of that name.
 //!
-//! Checked: each admission ends once, or was cancelled and never ends; no datagram buffer is lost or freed twice; nothing
+//! Checked: each admission ends once, or was cancelled, never ends and is not sent any more; no datagram buffer is lost or freed twice; nothing
 //! live stays queued at the end; no input costs more because of what else is queued, waiting or cancelled.
 
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, Discovered, Outcome, SendResult, StartError};
@@ -11,7 +11,7 @@ use ratelimitly_core::membership::{Member, Membership};
 use ratelimitly_core::policy::{Policy, Schedule};
 use ratelimitly_core::time::{Millis, WallMillis};
 use ratelimitly_core::wire::{Auth, Observation, Pdu, Resource, ResourceAnswer, Tenant};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Servers that a discovery may find, each with so many endpoints.
@@ -36,6 +36,12 @@ struct Machine<'a> {
     /// Datagrams of what was sent, as the servers got them.
     sent: Vec<Vec<u8>>,
     gone: HashSet<AdmissionKey>,
+    /// How many admissions were started. Each has its number as its label, which tells whose a datagram is.
+    started: u64,
+    /// The numbers of the open admissions.
+    numbers: HashMap<AdmissionKey, u64>,
+    /// The numbers of the admissions that were cancelled before they ended.
+    cancelled: HashSet<u64>,
     actions: u64,
 }
 
@@ -75,6 +81,9 @@ impl<'a> Machine<'a> {
             open: Vec::new(),
             sent: Vec::new(),
             gone: HashSet::new(),
+            started: 0,
+            numbers: HashMap::new(),
+            cancelled: HashSet::new(),
             actions: 0,
         }
     }
@@ -114,7 +123,8 @@ impl<'a> Machine<'a> {
     fn start(&mut self) {
         let resource =
             Resource { bucket: BucketId([3; 16]), window_size_ms: 1_000, rate_limit: 10, tokens: 1 };
-        let ask = Ask { guards: &[], resources: &[resource], label: b"" };
+        let label = self.started.to_string();
+        let ask = Ask { guards: &[], resources: &[resource], label: label.as_bytes() };
         match self.client.start(self.now, self.wall(), &ask) {
             Ok(key) => {
                 assert!(!self.gone.contains(&key), "a key names one admission only");
@@ -123,13 +133,24 @@ impl<'a> Machine<'a> {
                     "a slot is used once at a time"
                 );
                 self.open.push(key);
+                self.numbers.insert(key, self.started);
+                self.started += 1;
             }
             Err(error) => assert_eq!(error, StartError::NoMembers),
         }
     }
 
+    /// An admission that has ended may still have its completion deliveries queued, whether or not it is cancelled. What
+    /// is cancelled before it has ended has nothing to send.
     fn cancel(&mut self) {
+        let is_certain = self.below(2) == 1;
+        if is_certain {
+            self.take_completions(usize::MAX);
+        }
         if let Some(key) = self.pick() {
+            if is_certain {
+                self.cancelled.insert(self.numbers[&key]);
+            }
             self.end(key);
             self.client.cancel(key);
             self.client.cancel(key);
@@ -146,6 +167,7 @@ impl<'a> Machine<'a> {
         let place = self.open.iter().position(|open| *open == key);
         self.open.swap_remove(place.expect("an admission ends once, and only if it was not cancelled"));
         assert!(self.gone.insert(key));
+        self.numbers.remove(&key);
     }
 
     /// A batch goes out, or parts of it.
@@ -157,11 +179,22 @@ impl<'a> Machine<'a> {
         assert_eq!(datagrams.is_empty(), !self.client.has_transmits());
         let mut results = Vec::new();
         for datagram in datagrams {
+            self.check_sent(&datagram);
             let result = [SendResult::Sent, SendResult::Sent, SendResult::Failed, SendResult::WouldBlock];
             results.push(result[self.below(4)]);
             self.sent.push(datagram);
         }
         self.client.handle_sent(self.now, &results);
+    }
+
+    /// A datagram belongs to an admission that was not cancelled, or is a report.
+    fn check_sent(&self, datagram: &[u8]) {
+        let mut bytes = datagram.to_vec();
+        let (_, pdu) = self.auth.open(&mut bytes).expect("what the client sends opens");
+        let Pdu::RateRequest(request) = pdu else { return };
+        let label = request.label.expect("each admission has a label");
+        let number = std::str::from_utf8(label).expect("digits").parse().expect("a number");
+        assert!(!self.cancelled.contains(&number), "admission {number} is sent after it was cancelled");
     }
 
     /// A server answers something that it may have got, or answers nonsense.
@@ -243,7 +276,10 @@ impl<'a> Machine<'a> {
         assert!(self.open.is_empty(), "each admission ends");
         while self.client.has_transmits() {
             self.actions += 1;
-            let most = self.client.transmits(self.now, 64).count();
+            let batch = self.client.transmits(self.now, 64).map(|one| one.bytes.to_vec());
+            let batch: Vec<Vec<u8>> = batch.collect();
+            batch.iter().for_each(|datagram| self.check_sent(datagram));
+            let most = batch.len();
             self.client.handle_sent(self.now, &vec![SendResult::Sent; most]);
         }
         while self.client.poll_deadline().is_some() {}
