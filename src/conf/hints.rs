@@ -1,10 +1,11 @@
 //! Slips that one directive cannot explain by itself: a `;` that is missing before the next directive, typographic
-//! quotes, a key in the place of other text.
+//! quotes, a line of an older version, a key in the place of other text.
 //!
 //! Called once for each directive, after its handler.
 
 use std::fmt;
 
+use ratelimitly_config::older::{self, Older};
 use ratelimitly_config::text::{Excerpt, has_typographic_quotes, holds_key};
 
 use crate::conf::problem::Problem;
@@ -28,6 +29,9 @@ pub enum Slip {
     /// The next directive became an argument.
     #[error("\"{0}\" is a directive itself: is a \";\" missing before it?")]
     Semicolon(Excerpt),
+    /// A line of the C module's older versions.
+    #[error("{0}")]
+    Older(Older),
     /// Quotes that are no quotes for nginx.
     #[error("an argument has typographic quotes, which nginx takes for plain bytes: use \" or ' instead")]
     Quotes,
@@ -43,7 +47,8 @@ impl Slip {
         };
         let directive = arguments.iter().enumerate().find(|(at, argument)| follows((*at, argument)));
         let semicolon = directive.map(|(_, argument)| Slip::Semicolon(Excerpt::new(argument)));
-        semicolon.or_else(|| Slip::quotes(&arguments))
+        let older = || older::form(&cf.directive(), &arguments).map(Slip::Older);
+        semicolon.or_else(older).or_else(|| Slip::quotes(&arguments))
     }
 
     fn quotes(arguments: &[&[u8]]) -> Option<Slip> {

@@ -10,6 +10,7 @@ use ratelimitly_config::duration::DurationError;
 use ratelimitly_config::key_text::Mistake;
 use ratelimitly_config::name::NameError;
 use ratelimitly_config::number::NumberError;
+use ratelimitly_config::older::PAGE;
 use ratelimitly_config::policy::PolicyTextError;
 use ratelimitly_config::rate::RateError;
 use ratelimitly_config::resolver::ResolverError;
@@ -207,6 +208,12 @@ pub enum Problem {
     #[error("{foreign} ({error}); {KEY_FORM}", foreign = Mistake::Foreign)]
     ForeignKey {
         /// Why it cannot be decoded.
+        error: KeyError,
+    },
+    /// A key of another format, such as the old one without a version.
+    #[error("{error}: a key of the old format has to be replaced by a new one, {PAGE}; {KEY_FORM}")]
+    OldKey {
+        /// Tells its length.
         error: KeyError,
     },
     /// The key is invalid.

@@ -10,7 +10,7 @@ use ratelimitly_config::key_text::{self, Mistake};
 use ratelimitly_config::policy;
 use ratelimitly_config::resolver::{self, Server};
 use ratelimitly_config::text::Excerpt;
-use ratelimitly_core::key::ApiKey;
+use ratelimitly_core::key::{ApiKey, KeyError};
 
 use crate::conf::problem::Problem;
 use crate::conf::warnings::{About, When};
@@ -43,6 +43,8 @@ fn parse_key(text: &[u8]) -> Result<ApiKey, Problem> {
     key.map_err(|problem| match (key_text::mistake(text), problem) {
         (Some(Mistake::Foreign), Problem::Key(error)) => Problem::ForeignKey { error },
         (Some(mistake), _) => Problem::NotAKey(mistake),
+        // Its checksum is right, so nothing of it was lost: it was made in another format.
+        (None, Problem::Key(error @ KeyError::Length(_))) => Problem::OldKey { error },
         (None, problem) => problem,
     })
 }

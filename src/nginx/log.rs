@@ -4,15 +4,9 @@
 //! format but a constant one, and never lets a control byte of foreign text (a DNS name, a header) into a line.
 
 use ngx::ffi::{self, ngx_log_t, ngx_uint_t};
-use std::fmt::{self, Write};
+use ratelimitly_config::log_line::LogLine;
+use std::fmt;
 use std::ptr::NonNull;
-
-/// Longest message in bytes. nginx cuts a whole line, time stamp and request details included, at 2048 bytes
-/// wherever that falls; a message of this size still leaves room for them.
-pub const MESSAGE_MAX: usize = 1792;
-
-/// What stands at the end of a message that was cut.
-const CUT_MARK: &str = "...";
 
 /// nginx's log levels, the most urgent first.
 #[allow(dead_code, reason = "listed whole, whichever of them are in use")]
@@ -79,16 +73,14 @@ impl Log {
         }
     }
 
-    /// Writes one line, if `level` is on. Control characters are written as `\xNN`, so that a line stays one line;
-    /// a message over [`MESSAGE_MAX`] bytes is cut between two characters and ends in `...`.
+    /// Writes one line, if `level` is on. [`LogLine`] shows control characters and cuts what is too long, so
+    /// that a line stays one line.
     pub fn write(self, level: Level, message: fmt::Arguments<'_>) {
         if !self.enabled(level) {
             return;
         }
-        let mut line = Line::new();
-        // An error here only says that the line is full (or that a `Display` gave up): what there is, is logged.
-        let _ = line.write_fmt(message);
-        let text = line.finish();
+        let line = LogLine::of(message);
+        let text = line.as_bytes();
         // SAFETY: the log is live; "%*s" takes a size_t and that many bytes, and `text` outlives the call, which
         // copies it.
         unsafe {
@@ -108,66 +100,4 @@ impl Log {
 fn admits_debug(log_level: ngx_uint_t) -> bool {
     let kinds = (ffi::NGX_LOG_DEBUG_CORE | ffi::NGX_LOG_DEBUG_HTTP) as ngx_uint_t;
     log_level == ffi::NGX_LOG_DEBUG as ngx_uint_t || log_level & kinds != 0
-}
-
-/// A message under construction, on the stack.
-struct Line {
-    bytes: [u8; MESSAGE_MAX],
-    len: usize,
-    full: bool,
-}
-
-impl Line {
-    fn new() -> Line {
-        Line { bytes: [0; MESSAGE_MAX], len: 0, full: false }
-    }
-
-    /// Appends `text` whole, or notes that the line is full.
-    fn push(&mut self, text: &str) -> fmt::Result {
-        let room = MESSAGE_MAX - CUT_MARK.len() - self.len;
-        let cut = text.floor_char_boundary(room.min(text.len()));
-        self.bytes[self.len..self.len + cut].copy_from_slice(&text.as_bytes()[..cut]);
-        self.len += cut;
-        self.full = cut < text.len();
-        if self.full { Err(fmt::Error) } else { Ok(()) }
-    }
-
-    /// Appends `c` as `\xNN` for each of its bytes, all or nothing.
-    fn push_escaped(&mut self, c: char) -> fmt::Result {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
-        let mut utf8 = [0; 4];
-        for &byte in c.encode_utf8(&mut utf8).as_bytes() {
-            let escape = [b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
-            if MESSAGE_MAX - CUT_MARK.len() - self.len < escape.len() {
-                self.full = true;
-                return Err(fmt::Error);
-            }
-            self.push(str::from_utf8(&escape).map_err(|_| fmt::Error)?)?;
-        }
-        Ok(())
-    }
-
-    /// The message, with its mark if it was cut.
-    fn finish(&mut self) -> &[u8] {
-        if self.full {
-            self.bytes[self.len..self.len + CUT_MARK.len()].copy_from_slice(CUT_MARK.as_bytes());
-            self.len += CUT_MARK.len();
-            self.full = false;
-        }
-        &self.bytes[..self.len]
-    }
-}
-
-impl Write for Line {
-    fn write_str(&mut self, mut text: &str) -> fmt::Result {
-        if self.full {
-            return Err(fmt::Error);
-        }
-        while let Some((at, control)) = text.char_indices().find(|(_, c)| c.is_control()) {
-            self.push(&text[..at])?;
-            self.push_escaped(control)?;
-            text = &text[at + control.len_utf8()..];
-        }
-        self.push(text)
-    }
 }

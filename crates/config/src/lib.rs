@@ -1,7 +1,8 @@
 //! Text of directive arguments and of `resolv.conf` to typed values.
 //!
 //! Called by the module's configuration room while nginx loads, and for rates and thresholds that hold variables
-//! also by its rendering room for each request; those two parsers allocate nothing. Every error says what is wrong
+//! also by its rendering room for each request; those two parsers allocate nothing. `log_line`, through which each
+//! line of the error log passes, allocates nothing either. Every error says what is wrong
 //! and what would be accepted; the caller adds the directive's name. No nginx, no I/O, no clock in here.
 #![forbid(unsafe_code)]
 
@@ -11,8 +12,10 @@ pub mod dns_name;
 pub mod duration;
 pub mod key_text;
 pub mod label;
+pub mod log_line;
 pub mod name;
 pub mod number;
+pub mod older;
 pub mod policy;
 pub mod rate;
 pub mod resolv_conf;

@@ -40,6 +40,11 @@ async fn r03_key_that_cannot_be_decoded() {
 #[tokio::test]
 async fn r04_legacy_key_without_a_version() {
     refused_key(LEGACY, "invalid bech32: payload has").await;
+    refused_key(
+        LEGACY,
+        "a key of the old format has to be replaced by a new one, see \"Coming from the C module\"",
+    )
+    .await;
 }
 
 #[tokio::test]

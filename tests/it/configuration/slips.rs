@@ -1,5 +1,5 @@
 //! Slips of the hand: what stands in the place of a key, typographic quotes, a `;` that is missing, a URL in the place of
-//! a domain. The message says what it is.
+//! a domain, a line of the C module's older versions. The message says what it is.
 
 use crate::configuration::{check, refused};
 
@@ -82,6 +82,52 @@ refused! {
             }
         }"#,
         ["\"ratelimitly_label\" directive: unknown argument \"trim\"", "expected ratelimitly_label <template> [cut]"];
+}
+
+const PAGE: &str = "see \"Coming from the C module\" in docs/configuration.md";
+
+refused! {
+    preference_of_the_oldest_server_in_an_older_policy: r#"
+        http {
+            ratelimitly_policy custom unit=10ms replays=1 replay_gap=fixed:1 final_wait_units=1 completion_delivery=on
+                oldest_preference=on;
+        }"#,
+        [
+            "\"ratelimitly_policy\" directive: unknown argument \"oldest_preference=on\"",
+            "\"oldest_preference=\" is an argument of versions before 0.1.0: leave it out",
+            PAGE,
+        ];
+
+    final_preference_of_the_oldest_server_in_an_older_policy: r#"
+        http {
+            ratelimitly_policy custom unit=10ms replays=1 replay_gap=fixed:1 final_wait_units=1 completion_delivery=on
+                final_oldest_preference_units=2;
+        }"#,
+        [
+            "unknown argument \"final_oldest_preference_units=2\"",
+            "\"final_oldest_preference_units=\" is an argument of versions before 0.1.0: leave it out",
+            PAGE,
+        ];
+
+    zone_of_the_first_draft: r#"
+        http {
+            ratelimitly_zone zone=per_client "bucket=$remote_addr" rate=10r/s;
+        }"#,
+        [
+            "\"ratelimitly_zone\" directive: first argument must be a name without \"=\", it is \"zone=per_client\"",
+            "\"zone=\" named a definition in the first draft: now the name stands alone, ratelimitly_zone <name>",
+            PAGE,
+        ];
+
+    guard_that_is_its_own_tracker: r#"
+        http {
+            ratelimitly_guard shop "service=shop" threshold=1s;
+        }"#,
+        [
+            "\"ratelimitly_guard\" directive: unknown argument \"service=shop\"",
+            "\"service=\" in a guard is of versions before 0.1.0: define a ratelimitly_tracker with it",
+            PAGE,
+        ];
 }
 
 /// An unknown argument is one, whatever a zone may be called.
