@@ -42,6 +42,21 @@ const ADDRESSES: [&str; 6] = [
     "127.0.0.1:65536",
     "_ratelimitly._udp.a",
 ];
+const ARGUMENTS: [&str; 4] = [
+    "bucket=$host\nrate=1r/s",
+    "rate=\"1r/s\"\nbucket=a=b",
+    "zone=a\nservice='b'\noldest_preference=on",
+    "a",
+];
+/// The first byte is the longest label.
+const TEXTS: [&str; 5] = [
+    "\u{5}$uri:${host}$binary_remote_addr",
+    " rl-aes1qyqsqqq",
+    "\u{6}\u{20ac}\u{1f980}\u{e9}",
+    "~/etc/nginx/key",
+    "~bucket=\u{201c}YOUR_KEY\u{201d}",
+];
+const LOG_LINES: [&str; 3] = ["a\r\nb\0\u{7f}", "\u{9b}0m\u{1b}[0m\u{1f980}", "plain text ..."];
 
 struct Corpus(PathBuf);
 
@@ -107,6 +122,9 @@ fn main() -> io::Result<()> {
         ("policy", &POLICIES),
         ("resolv_conf", &RESOLV_CONFS),
         ("address", &ADDRESSES),
+        ("arguments", &ARGUMENTS),
+        ("texts", &TEXTS),
+        ("log_line", &LOG_LINES),
     ] {
         for value in values {
             corpus.add(target, [value.as_bytes(), b""])?;
