@@ -4,6 +4,7 @@
 
 mod accepted;
 mod doubtful;
+mod pairs;
 mod refused_definitions;
 mod refused_policy;
 mod refused_rules;
