@@ -7,12 +7,12 @@
 //! This is the one room beside `nginx/` that keeps pointers to requests: [`Waiter`] is such a pointer, and a context that
 //! waits takes its waiter back from the driver before it goes.
 
-use crate::conf::Fail;
 use crate::driver::Driver;
 use crate::nginx::border;
 use crate::nginx::phases::{NoteIndex, VariableIndex};
 use crate::nginx::request::{Kept, Request};
 use crate::nginx::timer::{Leaving, RawTimer};
+use crate::settings::Fail;
 use ngx::ffi::{ngx_event_t, ngx_http_request_t};
 use ngx::http::HTTPStatus;
 use ratelimitly_core::client::AdmissionKey;

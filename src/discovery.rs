@@ -25,7 +25,8 @@ use self::lookup::Plan;
 use self::nameservers::{Habits, Nameservers};
 use self::runtime::{Connector, Runtime};
 use self::sleep::Sleep;
-use crate::conf::{Fault, Faults};
+use crate::fault::{Fault, Faults};
+use crate::nginx::conf::ResolverSettings;
 use crate::nginx::posted::PostedEvent;
 use hickory_resolver::proto::rr::Name;
 use ratelimitly_core::membership::Membership;
@@ -49,18 +50,10 @@ const SAYS_SO: Duration = Duration::from_secs(2);
 pub struct Settings {
     /// Full name of the SRV records, `_ratelimitly._udp.<name>`; always taken as absolute.
     pub srv_name: String,
-    /// Nameservers in order of preference, at least one.
-    pub servers: Vec<SocketAddr>,
-    /// Limit of one whole discovery, milliseconds.
-    pub timeout_ms: u64,
-    /// Replaces the records' time to live, seconds.
-    pub valid_s: Option<u32>,
+    /// Whom to ask: at least one nameserver and one family.
+    pub dns: ResolverSettings,
     /// How long more addresses are waited for once there is one, where no member is known; milliseconds.
     pub delay_ms: u32,
-    /// Whether IPv4 addresses of servers are asked for.
-    pub ipv4: bool,
-    /// Whether IPv6 addresses of servers are asked for.
-    pub ipv6: bool,
     /// Faults for tests.
     pub faults: Rc<Faults>,
 }
@@ -140,10 +133,10 @@ impl News {
 impl Discovery {
     /// Checks the settings. Opens and sends nothing.
     pub fn new(settings: Settings) -> Result<Discovery, SetupError> {
-        if settings.servers.is_empty() {
+        if settings.dns.servers.is_empty() {
             return Err(SetupError::NoNameserver);
         }
-        if !settings.ipv4 && !settings.ipv6 {
+        if !settings.dns.ipv4 && !settings.dns.ipv6 {
             return Err(SetupError::NoFamily);
         }
         let name = absolute(&settings.srv_name)?;
@@ -155,7 +148,7 @@ impl Discovery {
                 }
             };
             let finish = PostedEvent::new("the news of a discovery", finish);
-            let habits = Rc::new(Habits::new(settings.servers.len()));
+            let habits = Rc::new(Habits::new(settings.dns.servers.len()));
             Shared { settings, name, habits, run: RefCell::new(None), finish }
         });
         Ok(Discovery { shared })
@@ -212,23 +205,23 @@ impl Shared {
         messenger: Messenger,
     ) -> Result<Plan, DiscoveryError> {
         let settings = &self.settings;
-        let timeout = Duration::from_millis(settings.timeout_ms);
+        let timeout = Duration::from_millis(settings.dns.timeout_ms);
         let habits = Rc::clone(&self.habits);
         let nameservers =
-            Nameservers::new(&settings.servers, habits, timeout + QUERY_GRACE, &Connector(runtime))
+            Nameservers::new(&settings.dns.servers, habits, timeout + QUERY_GRACE, &Connector(runtime))
                 .map_err(|error| DiscoveryError::Resolver { cause: error.to_string() })?;
         settings
             .faults
             .fail(Fault::DnsTimer)
             .map_err(|error| DiscoveryError::Timer { cause: error.to_string() })?;
-        let families = [(settings.ipv4, Family::V4), (settings.ipv6, Family::V6)];
+        let families = [(settings.dns.ipv4, Family::V4), (settings.dns.ipv6, Family::V6)];
         Ok(Plan {
             name: self.name.clone(),
             nameservers,
             families: families.into_iter().filter_map(|(on, family)| on.then_some(family)).collect(),
             deadline: Sleep::new(timeout),
-            timeout_ms: settings.timeout_ms,
-            valid_s: settings.valid_s,
+            timeout_ms: settings.dns.timeout_ms,
+            valid_s: settings.dns.valid_s,
             known,
             delay: Duration::from_millis(settings.delay_ms.into()),
             patience: Patience::default(),

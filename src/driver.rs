@@ -11,9 +11,9 @@ mod rebind;
 mod receiving;
 mod settle;
 
-use crate::conf::{Fail, Fault, Faults, MainConf};
 use crate::context::{Context, Waiter};
 use crate::discovery::{self, Discovery};
+use crate::fault::{Fault, Faults};
 use crate::logging;
 use crate::nginx::border;
 use crate::nginx::clock;
@@ -23,7 +23,7 @@ use crate::nginx::phases::VariableIndex;
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::Timer;
 use crate::nginx::udp::{BATCH, Bound, Receiver, Sender, UdpSocket};
-use crate::worker::{Slot, Unavailable};
+use crate::settings::{Fail, Settings};
 use discovering::Lines;
 pub use notes::Notes;
 use ratelimitly_core::backlog::PutOff;
@@ -55,6 +55,21 @@ pub enum SetUpError {
     /// No discovery.
     #[error("discovery cannot be set up: {0}")]
     Discovery(#[from] discovery::SetupError),
+}
+
+/// There is no driver and it is too early to try again.
+#[derive(Debug, thiserror::Error)]
+#[error("the worker is not set up")]
+pub struct Unavailable;
+
+/// What keeps a driver, told of its ends.
+pub trait Home {
+    /// The log lines of the worker, which outlive a driver.
+    fn notes(&self) -> Rc<Notes>;
+    /// No admission is in flight.
+    fn idle(&self);
+    /// The core has panicked: the driver is to be dropped.
+    fn broke(&self);
 }
 
 /// Why an admission or a report did not start.
@@ -107,7 +122,7 @@ pub struct Driver {
     detail: Level,
     verdict_index: VariableIndex,
     faults: Rc<Faults>,
-    slot: Weak<Slot>,
+    home: Weak<dyn Home>,
     myself: Weak<Driver>,
 }
 
@@ -121,7 +136,7 @@ struct Waiting {
 
 impl Driver {
     /// Sets everything up; nothing is left behind where a part fails.
-    pub fn set_up(conf: &MainConf, slot: &Rc<Slot>) -> Result<Rc<Driver>, SetUpError> {
+    pub fn set_up(conf: &Settings, home: &Rc<dyn Home>) -> Result<Rc<Driver>, SetUpError> {
         // A reload that keeps the process (`master_process off`) starts no worker that would do it.
         logging::refresh(Log::of_cycle(), conf.debug);
         let key = conf.key.as_ref().ok_or(SetUpError::NoKey)?;
@@ -147,7 +162,7 @@ impl Driver {
             rebind_event: rebind::event(myself.clone()),
             rebind_timer: rebind::timer(myself.clone()),
             rebind_noted: Cell::new(false),
-            notes: slot.notes(),
+            notes: home.notes(),
             bind: conf.bind,
             fail: conf.fail,
             detail: conf.detail_level(),
@@ -156,7 +171,7 @@ impl Driver {
             lines: Lines::default(),
             verdict_index: conf.verdict_index.get(),
             faults: Rc::clone(&conf.faults),
-            slot: Rc::downgrade(slot),
+            home: Rc::downgrade(home),
             myself: myself.clone(),
         });
         let socket = driver.open_socket()?;

@@ -3,14 +3,15 @@
 //!
 //! They decide what nginx does next and nothing else: rendering is `render`'s, waiting the driver's.
 
-use crate::conf::{Fault, LocationConf, MainConf};
+use crate::conf::LocationConf;
 use crate::context::{self, Context, Decision};
-use crate::driver::Refused;
+use crate::cycle_conf::CycleConf;
+use crate::driver::{Refused, Unavailable};
+use crate::fault::Fault;
 use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::request::{Request, WatchError};
 use crate::render::{self, Buffers, Owner, RenderError};
-use crate::worker::Unavailable;
 use ngx::core::Status;
 use ngx::ffi::{ngx_http_request_t, ngx_int_t};
 use ngx::http::HTTPStatus;
@@ -26,11 +27,11 @@ const INTERNAL: HTTPStatus = HTTPStatus::INTERNAL_SERVER_ERROR;
 pub unsafe extern "C" fn precontent(r: *mut ngx_http_request_t) -> ngx_int_t {
     // SAFETY: nginx runs phases on a live request and does not free it before this returns.
     let request = unsafe { Request::from_ptr(r) };
-    let main = MainConf::of_request(request);
-    let status = border::catch("the pre-content handler", || admit(request, main));
+    let kept = CycleConf::of_request(request);
+    let status = border::catch("the pre-content handler", || admit(request, kept));
     let after_a_panic = || {
         border::guarded("the end after a panic", INTERNAL.into(), || {
-            refuse_internally(request, main, &"a panic")
+            refuse_internally(request, kept, &"a panic")
         })
     };
     status.unwrap_or_else(after_a_panic).0
@@ -44,7 +45,7 @@ pub unsafe extern "C" fn log(r: *mut ngx_http_request_t) -> ngx_int_t {
     Status::NGX_OK.0
 }
 
-fn admit(request: &Request, main: &MainConf) -> Status {
+fn admit(request: &Request, kept: &CycleConf) -> Status {
     if !request.is_main() {
         return Status::NGX_DECLINED;
     }
@@ -55,7 +56,7 @@ fn admit(request: &Request, main: &MainConf) -> Status {
         }
         return Status::NGX_DECLINED;
     }
-    if context::refused_before(request, main.passage.get()) {
+    if context::refused_before(request, kept.conf.passage.get()) {
         return Status::NGX_DECLINED;
     }
     let location = LocationConf::of_request(request);
@@ -69,11 +70,11 @@ fn admit(request: &Request, main: &MainConf) -> Status {
     if context.is_waiting() {
         return Status::NGX_AGAIN;
     }
-    context.settle_report(|| tracker(request, main, location));
+    context.settle_report(|| tracker(request, kept, location));
     match location.admission {
-        Some(_) => start(request, context, main, location),
+        Some(_) => start(request, context, kept, location),
         None => {
-            main.worker.prepare_report(main);
+            kept.worker.prepare_report(kept.settings());
             Status::NGX_DECLINED
         }
     }
@@ -90,35 +91,38 @@ fn status(context: &Context, decision: Decision) -> Status {
     }
 }
 
-fn decide(request: &Request, context: &Context, main: &MainConf, decision: Decision) -> Status {
-    context.decide(request, main.verdict_index.get(), decision);
+fn decide(request: &Request, context: &Context, kept: &CycleConf, decision: Decision) -> Status {
+    context.decide(request, kept.settings().verdict_index.get(), decision);
     status(context, decision)
 }
 
-fn refuse_internally(request: &Request, main: &MainConf, cause: &dyn Display) -> Status {
+fn refuse_internally(request: &Request, kept: &CycleConf, cause: &dyn Display) -> Status {
     if !request.is_main() {
         // The context in the pool that it shares is the client's request's.
         return INTERNAL.into();
     }
     let log = request.log();
-    log.write(main.detail_level(), format_args!("ratelimitly: admission failure=internal: {cause}"));
-    main.worker.notes().failed_internally(log, cause);
+    log.write(
+        kept.settings().detail_level(),
+        format_args!("ratelimitly: admission failure=internal: {cause}"),
+    );
+    kept.worker.notes().failed_internally(log, cause);
     let Some(context) = Context::of_or_new(request) else { return INTERNAL.into() };
     context.cancel();
-    decide(request, context, main, Decision::Internal)
+    decide(request, context, kept, Decision::Internal)
 }
 
 /// The tracker in effect here, rendered; a value that cannot be rendered means that nothing is reported.
 fn tracker(
     request: &Request,
-    main: &MainConf,
+    kept: &CycleConf,
     location: &LocationConf,
 ) -> Option<(TrackerId, TrackerSettings)> {
     let tracker = location.report.as_ref()?;
     match render::render_tracker(request, tracker) {
         Ok(tracker) => Some(tracker),
         Err(error) => {
-            main.worker.note_refused_value(request.log(), error.owner(), &error);
+            kept.note_refused_value(request.log(), error.owner(), &error);
             None
         }
     }
@@ -135,24 +139,24 @@ enum NotStarted {
     Refused(#[from] Refused),
 }
 
-fn start(request: &Request, context: &Context, main: &MainConf, location: &LocationConf) -> Status {
-    if main.faults.fires(Fault::HandlerPanic) {
+fn start(request: &Request, context: &Context, kept: &CycleConf, location: &LocationConf) -> Status {
+    if kept.settings().faults.fires(Fault::HandlerPanic) {
         panic!("injected panic in the handler");
     }
-    let mut buffers = main.worker.take_buffers();
-    let started = try_start(request, context, location, main, &mut buffers);
-    main.worker.return_buffers(buffers);
+    let mut buffers = kept.take_buffers();
+    let started = try_start(request, context, location, kept, &mut buffers);
+    kept.return_buffers(buffers);
     match started {
-        Ok(()) if main.faults.fires(Fault::Watch) => refuse_internally(request, main, &WatchError),
+        Ok(()) if kept.settings().faults.fires(Fault::Watch) => refuse_internally(request, kept, &WatchError),
         Ok(()) => match request.suspend() {
             Ok(()) => Status::NGX_AGAIN,
-            Err(error) => refuse_internally(request, main, &error),
+            Err(error) => refuse_internally(request, kept, &error),
         },
-        Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request, main, &Refused::Broken),
-        Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request, main, &error),
+        Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request, kept, &Refused::Broken),
+        Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request, kept, &error),
         Err(cause) => {
-            note_not_started(request, location, main, &cause);
-            decide(request, context, main, Decision::of_failure(main.fail))
+            note_not_started(request, location, kept, &cause);
+            decide(request, context, kept, Decision::of_failure(kept.settings().fail))
         }
     }
 }
@@ -161,12 +165,12 @@ fn try_start(
     request: &Request,
     context: &Context,
     location: &LocationConf,
-    main: &MainConf,
+    kept: &CycleConf,
     buffers: &mut Buffers,
 ) -> Result<(), NotStarted> {
-    main.worker.notes().admission_begins();
+    kept.worker.notes().admission_begins();
     let ask = render::render(request, location, buffers)?;
-    let driver = main.worker.driver(main)?;
+    let driver = kept.worker.driver(kept.settings())?;
     Ok(driver.start(context, &ask)?)
 }
 
@@ -202,14 +206,17 @@ impl NotStarted {
     }
 }
 
-fn note_not_started(request: &Request, location: &LocationConf, main: &MainConf, cause: &NotStarted) {
+fn note_not_started(request: &Request, location: &LocationConf, kept: &CycleConf, cause: &NotStarted) {
     let log = request.log();
-    log.write(main.detail_level(), format_args!("ratelimitly: admission failure={}: {cause}", cause.word()));
+    log.write(
+        kept.settings().detail_level(),
+        format_args!("ratelimitly: admission failure={}: {cause}", cause.word()),
+    );
     match (cause.owner(location), cause) {
-        (Some(owner), NotStarted::Render(error)) => main.worker.note_refused_value(log, owner, error),
+        (Some(owner), NotStarted::Render(error)) => kept.note_refused_value(log, owner, error),
         (Some(owner), _) => {
             let named = format!("{owner}: {cause}");
-            main.worker.note_refused_value(log, owner, &named);
+            kept.note_refused_value(log, owner, &named);
         }
         (None, _) => {}
     }
@@ -222,11 +229,11 @@ fn report(request: &Request) {
     if refused || context.is_waiting() || request.connection_lost() {
         return;
     }
-    let main = MainConf::of_request(request);
+    let kept = CycleConf::of_request(request);
     let observation = Observation { tracker, settings, latency_ms: latency_ms(request) };
     let sent =
-        main.worker.existing().map_err(NotStarted::from).and_then(|driver| Ok(driver.report(&observation)?));
-    let level = main.detail_level();
+        kept.worker.existing().map_err(NotStarted::from).and_then(|driver| Ok(driver.report(&observation)?));
+    let level = kept.settings().detail_level();
     let log = request.log();
     match sent {
         Ok(()) => log.write(level, format_args!("ratelimitly: report latency={}ms", observation.latency_ms)),

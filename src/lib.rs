@@ -7,16 +7,19 @@
 
 mod conf;
 mod context;
+mod cycle_conf;
 mod discovery;
 mod driver;
+mod fault;
 mod handler;
 mod logging;
 mod nginx;
 mod render;
+mod settings;
 mod variable;
 mod worker;
 
-use crate::conf::MainConf;
+use crate::cycle_conf::CycleConf;
 use crate::nginx::border;
 use crate::nginx::conf::Conf;
 use crate::nginx::cycle::{self, Cycle};
@@ -28,7 +31,7 @@ use ngx::ffi::{self, ngx_conf_t, ngx_cycle_t, ngx_http_module_t, ngx_int_t, ngx_
 static CONTEXT: ngx_http_module_t = ngx_http_module_t {
     preconfiguration: Some(preconfiguration),
     postconfiguration: Some(postconfiguration),
-    create_main_conf: Some(conf::create_main_conf),
+    create_main_conf: Some(cycle_conf::create),
     init_main_conf: None,
     create_srv_conf: None,
     merge_srv_conf: None,
@@ -75,7 +78,7 @@ unsafe extern "C" fn postconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
 
 fn finish_loading(cf: &Conf) -> Result<(), conf::Rejected> {
     let main = conf::finish(cf)?;
-    main.verdict_index.set(cf.variable_index(variable::NAME)?);
+    main.settings.verdict_index.set(cf.variable_index(variable::NAME)?);
     main.passage.set(cf.note_index(variable::PASSAGE)?);
     cf.put_handler_first(Phase::PreContent, Some(handler::precontent))?;
     cf.put_handler_first(Phase::Log, Some(handler::log))?;
@@ -91,7 +94,7 @@ unsafe extern "C" fn init_module(_new: *mut ngx_cycle_t) -> ngx_int_t {
     border::guarded("a new cycle", (), || {
         if cycle::is_single_process() {
             // The old cycle may be of a configuration without this module.
-            Cycle::with_current(|old| MainConf::of_cycle(old).map(|old| old.worker.retire()));
+            Cycle::with_current(|old| CycleConf::of_cycle(old).map(|old| old.worker.retire()));
         }
     });
     Status::NGX_OK.0
@@ -102,7 +105,10 @@ unsafe extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
     let cycle = unsafe { Cycle::from_ptr(cycle) };
     border::guarded("a worker's start", (), || {
         logging::install();
-        logging::refresh(Log::of_cycle(), MainConf::of_cycle(cycle).is_some_and(|main| main.debug));
+        logging::refresh(
+            Log::of_cycle(),
+            CycleConf::of_cycle(cycle).is_some_and(|kept| kept.settings().debug),
+        );
     });
     Status::NGX_OK.0
 }
@@ -111,8 +117,8 @@ unsafe extern "C" fn exit_process(cycle: *mut ngx_cycle_t) {
     // SAFETY: nginx passes the cycle that the process has served last.
     let cycle = unsafe { Cycle::from_ptr(cycle) };
     border::guarded("a worker's end", (), || {
-        if let Some(main) = MainConf::of_cycle(cycle) {
-            main.worker.shut_down();
+        if let Some(kept) = CycleConf::of_cycle(cycle) {
+            kept.worker.shut_down();
         }
     });
 }

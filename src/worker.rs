@@ -1,23 +1,20 @@
-//! A worker's slot for its driver, in the configuration of the cycle that it serves: empty until the first request that
+//! A worker's slot for its driver, beside the configuration of the cycle that it serves: empty until the first request that
 //! needs it, and guarded by a back-off after a set-up that failed.
 //!
 //! No secret, no randomness, no socket and no resolver exists before the first use, so none is shared across the fork.
 
-use crate::conf::MainConf;
-use crate::driver::{Driver, Notes, SetUpError};
+use crate::driver::{Driver, Home, Notes, SetUpError, Unavailable};
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
-use crate::render::{Buffers, Owner};
-use ratelimitly_core::pace::PacedBy;
+use crate::settings::Settings;
 use ratelimitly_core::time::Millis;
 use std::cell::{Cell, RefCell};
-use std::fmt::Display;
 use std::rc::Rc;
 
 /// The delays after the first, second, … failure in a row; the last one repeats.
 const BACK_OFF_MS: [u64; 4] = [1000, 2000, 4000, 5000];
 
-/// The part of a cycle's configuration that comes to life in its workers.
+/// Where a worker keeps its driver.
 #[derive(Default)]
 pub struct WorkerSlot {
     slot: Rc<Slot>,
@@ -25,7 +22,7 @@ pub struct WorkerSlot {
 
 /// What the slot holds.
 #[derive(Default)]
-pub struct Slot {
+struct Slot {
     driver: RefCell<Option<Rc<Driver>>>,
     /// Set-ups that failed in a row, and when the next one may be tried.
     failures: Cell<usize>,
@@ -34,20 +31,13 @@ pub struct Slot {
     setting_up: Cell<bool>,
     /// Whether a later cycle has taken over in this very process (`master_process off`).
     retired: Cell<bool>,
-    buffers: RefCell<Buffers>,
     notes: Rc<Notes>,
-    refused_values: RefCell<PacedBy<Owner>>,
 }
-
-/// There is no driver and it is too early to try again.
-#[derive(Debug, thiserror::Error)]
-#[error("the worker is not set up")]
-pub struct Unavailable;
 
 impl WorkerSlot {
     /// The worker's driver, set up now if need be. A set-up that fails is logged, and requests until the end of the
     /// back-off get `Unavailable` at once.
-    pub fn driver(&self, conf: &MainConf) -> Result<Rc<Driver>, Unavailable> {
+    pub fn driver(&self, conf: &Settings) -> Result<Rc<Driver>, Unavailable> {
         if let Ok(driver) = self.existing() {
             return Ok(driver);
         }
@@ -56,7 +46,8 @@ impl WorkerSlot {
             return Err(Unavailable);
         }
         let _one_at_a_time = SettingUp::begin(&self.slot.setting_up)?;
-        match Driver::set_up(conf, &self.slot) {
+        let home: Rc<dyn Home> = self.slot.clone();
+        match Driver::set_up(conf, &home) {
             Ok(driver) => {
                 self.slot.failures.set(0);
                 self.slot.notes.set_up();
@@ -72,7 +63,7 @@ impl WorkerSlot {
 
     /// Sets the worker up for a report to come, except for a cycle of the past. The log phase must not do it: nginx may be in
     /// the middle of closing connections there, because it has run out of them, and the set-up opens one.
-    pub fn prepare_report(&self, conf: &MainConf) {
+    pub fn prepare_report(&self, conf: &Settings) {
         if !self.slot.retired.get() {
             // A failure is logged, and met again by the report.
             let _ = self.driver(conf);
@@ -82,23 +73,6 @@ impl WorkerSlot {
     /// The driver, if the worker has one.
     pub fn existing(&self) -> Result<Rc<Driver>, Unavailable> {
         self.slot.driver.borrow().clone().ok_or(Unavailable)
-    }
-
-    /// Recycled memory for rendering; give it back with `return_buffers`.
-    pub fn take_buffers(&self) -> Buffers {
-        self.slot.buffers.take()
-    }
-
-    /// Gives the memory of `take_buffers` back.
-    pub fn return_buffers(&self, buffers: Buffers) {
-        self.slot.buffers.replace(buffers);
-    }
-
-    /// Logs, paced for each owner, that a rendered value cannot be used.
-    pub fn note_refused_value(&self, log: Log, owner: Owner, cause: &dyn Display) {
-        if let Some(due) = self.slot.refused_values.borrow_mut().occurred(owner, clock::monotonic()) {
-            log.write(Level::Warn, format_args!("ratelimitly: {cause}{due}"));
-        }
     }
 
     /// The worker's log lines.
@@ -138,25 +112,26 @@ impl Drop for SettingUp<'_> {
     }
 }
 
-impl Slot {
-    /// Drops an idle driver that serves a cycle of the past.
-    pub fn release_if_retired(&self) {
+impl Home for Slot {
+    fn notes(&self) -> Rc<Notes> {
+        Rc::clone(&self.notes)
+    }
+
+    /// An idle driver that serves a cycle of the past goes.
+    fn idle(&self) {
         if self.retired.get() && self.driver.take().is_some() {
             self.notes.leave();
         }
     }
 
-    /// Drops a driver that broke; the next set-up waits for the back-off.
-    pub fn discard(&self) {
+    /// The next set-up waits for the back-off.
+    fn broke(&self) {
         self.driver.take();
         self.back_off(clock::monotonic());
     }
+}
 
-    /// The worker's log lines.
-    pub fn notes(&self) -> Rc<Notes> {
-        Rc::clone(&self.notes)
-    }
-
+impl Slot {
     /// Each attempt has its line at the level of single requests; the operator's line is paced.
     fn failed(&self, now: Millis, detail: Level, error: &SetUpError) {
         let delay = self.back_off(now);

@@ -1,153 +1,32 @@
-//! Faults that tests inject with `ratelimitly_fault`. Builds without the feature `fault-injection` do not know the
-//! directive, and asking whether a fault fires is then a constant `false`.
+//! `ratelimitly_fault`: which faults fire, and how often. Only builds with the feature `fault-injection` have it.
 
-/// A place where a fault can be injected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Opening the worker's UDP socket.
-    Socket,
-    /// Getting nginx's connection for it.
-    Connection,
-    /// Registering it with nginx's event method.
-    Event,
-    /// Making the resolver.
-    Resolver,
-    /// Starting discovery's task.
-    Spawn,
-    /// Binding a DNS socket.
-    DnsBind,
-    /// Connecting to a DNS server over TCP.
-    DnsConnect,
-    /// A timer of discovery.
-    DnsTimer,
-    /// Drawing the random seed.
-    Random,
-    /// Opening the replacement socket.
-    Rebind,
-    /// Watching a waiting request's client for an abort.
-    Watch,
-    /// A panic in the phase handler.
-    HandlerPanic,
-    /// A panic inside the core, at its next entry.
-    CorePanic,
-    /// A panic inside the core while it takes datagrams in.
-    ReceivePanic,
-    /// A panic in a task of discovery.
-    TaskPanic,
-}
+use ratelimitly_config::arguments::split;
+use ratelimitly_config::number::parse_u32;
+use ratelimitly_config::text::Excerpt;
 
-#[cfg(not(feature = "fault-injection"))]
-mod set {
-    use super::Fault;
+use crate::conf::MainConf;
+use crate::conf::problem::Problem;
+use crate::nginx::conf::Conf;
 
-    /// No fault.
-    #[derive(Clone, Copy, Debug, Default)]
-    pub struct Faults;
+const USAGE: &str = "ratelimitly_fault <name>[=<count>] ... with the names socket, connection, event, resolver, spawn, \
+                     dns_bind, dns_connect, dns_timer, random, rebind, watch, handler_panic, core_panic, receive_panic, \
+                     task_panic";
 
-    impl Faults {
-        /// Never.
-        #[inline(always)]
-        pub fn fires(&self, _fault: Fault) -> bool {
-            false
+/// The directive; without a count a fault fires as long as the worker lives.
+pub fn fault(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    let arguments = cf.arguments();
+    if arguments.is_empty() {
+        return Err(Problem::Count { usage: USAGE });
+    }
+    for argument in arguments {
+        let unknown = || Problem::Fault { argument: Excerpt::new(argument), usage: USAGE };
+        let (name, count) = match split(argument) {
+            Some((name, count)) => (name, Some(parse_u32(count).map_err(|_| unknown())?)),
+            None => (argument, None),
+        };
+        if !main.settings.faults.set(name, count) {
+            return Err(unknown());
         }
     }
-}
-
-#[cfg(feature = "fault-injection")]
-mod set {
-    use std::cell::Cell;
-
-    use ratelimitly_config::arguments::split;
-    use ratelimitly_config::number::parse_u32;
-    use ratelimitly_config::text::Excerpt;
-
-    use super::Fault;
-    use crate::conf::problem::Problem;
-
-    const USAGE: &str = "ratelimitly_fault <name>[=<count>] ... with the names socket, connection, event, resolver, \
-                         spawn, dns_bind, dns_connect, dns_timer, random, rebind, watch, handler_panic, core_panic, \
-                         receive_panic, task_panic";
-
-    const NAMES: [(&[u8], Fault); COUNT] = [
-        (b"socket", Fault::Socket),
-        (b"connection", Fault::Connection),
-        (b"event", Fault::Event),
-        (b"resolver", Fault::Resolver),
-        (b"spawn", Fault::Spawn),
-        (b"dns_bind", Fault::DnsBind),
-        (b"dns_connect", Fault::DnsConnect),
-        (b"dns_timer", Fault::DnsTimer),
-        (b"random", Fault::Random),
-        (b"rebind", Fault::Rebind),
-        (b"watch", Fault::Watch),
-        (b"handler_panic", Fault::HandlerPanic),
-        (b"core_panic", Fault::CorePanic),
-        (b"receive_panic", Fault::ReceivePanic),
-        (b"task_panic", Fault::TaskPanic),
-    ];
-
-    const COUNT: usize = Fault::TaskPanic as usize + 1;
-    /// Fires as long as the worker lives.
-    const ALWAYS: u32 = u32::MAX;
-
-    /// How often each fault still fires. Every worker counts on its own.
-    #[derive(Clone, Debug, Default)]
-    pub struct Faults([Cell<u32>; COUNT]);
-
-    impl Faults {
-        /// Whether the fault fires now; takes one off its count.
-        pub fn fires(&self, fault: Fault) -> bool {
-            let remaining = &self.0[fault as usize];
-            match remaining.get() {
-                0 => false,
-                ALWAYS => true,
-                n => {
-                    remaining.set(n - 1);
-                    true
-                }
-            }
-        }
-
-        /// Adds the directive's arguments.
-        ///
-        /// # Errors
-        /// [`Problem`] for an unknown name, a bad count, or nothing at all.
-        pub fn add(&self, arguments: &[&[u8]]) -> Result<(), Problem> {
-            if arguments.is_empty() {
-                return Err(Problem::Count { usage: USAGE });
-            }
-            for argument in arguments {
-                let unknown = || Problem::Fault { argument: Excerpt::new(argument), usage: USAGE };
-                let (name, count) = match split(argument) {
-                    Some((name, count)) => (name, parse_u32(count).map_err(|_| unknown())?),
-                    None => (*argument, ALWAYS),
-                };
-                let known = NAMES.iter().find(|(known, _)| *known == name);
-                let (_, fault) = known.ok_or_else(unknown)?;
-                self.0[*fault as usize].set(count);
-            }
-            Ok(())
-        }
-    }
-}
-
-pub use set::Faults;
-
-/// `ratelimitly_fault`.
-#[cfg(feature = "fault-injection")]
-pub fn fault(
-    cf: &crate::nginx::conf::Conf,
-    main: &mut crate::conf::MainConf,
-) -> Result<(), crate::conf::problem::Problem> {
-    main.faults.add(&cf.arguments())
-}
-
-impl Faults {
-    /// The fault as an I/O error, if it fires now.
-    pub fn fail(&self, fault: Fault) -> std::io::Result<()> {
-        if self.fires(fault) {
-            return Err(std::io::Error::other(format!("injected fault {fault:?}")));
-        }
-        Ok(())
-    }
+    Ok(())
 }

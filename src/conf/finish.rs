@@ -9,14 +9,15 @@ use ratelimitly_config::dns_name;
 use ratelimitly_config::resolv_conf::{LOCAL_SERVER, MAX_SERVERS, ResolvConf};
 use ratelimitly_core::key::ApiKey;
 
+use crate::conf::MainConf;
 use crate::conf::checks;
 use crate::conf::loading::Loading;
 use crate::conf::problem::Problem;
 use crate::conf::settings::OwnResolver;
-use crate::conf::{DnsSettings, Fail, MainConf};
-use crate::nginx::conf::{Conf, NoMemory, Place};
+use crate::nginx::conf::{Conf, NoMemory, Place, ResolverSettings};
 use crate::nginx::log::Level;
 use crate::nginx::module::ModuleIndex;
+use crate::settings::Fail;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -37,7 +38,8 @@ impl From<NoMemory> for Rejected {
 /// [`Rejected`], logged.
 pub fn finish(cf: &Conf) -> Result<&MainConf, Rejected> {
     let main = cf.http_conf(ModuleIndex::own()).ok_or(Rejected)?;
-    // SAFETY: made by `create_main_conf` of this cycle; nobody reads it through `cf` while this reference is used.
+    // SAFETY: this module's entry in the cycle that loads begins with it; nothing reads it through `cf` while this
+    // reference is used.
     let main = unsafe { main.cast::<MainConf>().as_mut() };
     complete(cf, main)?;
     Ok(main)
@@ -46,26 +48,26 @@ pub fn finish(cf: &Conf) -> Result<&MainConf, Rejected> {
 fn complete(cf: &Conf, main: &mut MainConf) -> Result<(), Rejected> {
     let mut loading = std::mem::take(&mut main.loading);
     if let Some(name) = loading.given.srv_name.take() {
-        main.srv_name = name;
-    } else if let Some(key) = &main.key {
-        main.srv_name = dns_name::default_srv_name(key.key_id());
+        main.settings.srv_name = name;
+    } else if let Some(key) = &main.settings.key {
+        main.settings.srv_name = dns_name::default_srv_name(key.key_id());
     }
     if let Some(in_effect) = loading.in_effect.place().cloned() {
-        let key = main.key.as_ref().ok_or(Problem::KeyRequired);
+        let key = main.settings.key.as_ref().ok_or(Problem::KeyRequired);
         let key = key.map_err(|problem| refuse(cf, &in_effect, "ratelimitly_auth_key", problem))?;
         check_horizon(cf, main, key, &loading)?;
         checks::check_in_effect(cf, key, &mut loading);
         let own = loading.given.resolver.take();
         let place = loading.given.resolver_place.as_ref().unwrap_or(&in_effect);
         let refused = |problem| refuse(cf, place, "ratelimitly_dns_resolver", problem);
-        main.dns = dns_settings(cf, own).map_err(refused)?;
+        main.settings.dns = dns_settings(cf, own).map_err(refused)?;
     }
-    checks::check_all(cf, main.fail == Fail::Open, loading);
+    checks::check_all(cf, main.settings.fail == Fail::Open, loading);
     Ok(())
 }
 
 fn check_horizon(cf: &Conf, main: &MainConf, key: &ApiKey, loading: &Loading) -> Result<(), Rejected> {
-    let (horizon_ms, quota_ms) = (main.policy.horizon_ms(), key.quotas().dedup_ttl_ms_max);
+    let (horizon_ms, quota_ms) = (main.settings.policy.horizon_ms(), key.quotas().dedup_ttl_ms_max);
     if horizon_ms <= quota_ms {
         return Ok(());
     }
@@ -82,7 +84,7 @@ fn refuse(cf: &Conf, place: &Place, directive: &str, problem: Problem) -> Reject
 
 /// Own servers, else the http block's, else the system's. The http block's limits hold in every case, except for what the
 /// module's own directive says.
-fn dns_settings(cf: &Conf, own: Option<OwnResolver>) -> Result<DnsSettings, Problem> {
+fn dns_settings(cf: &Conf, own: Option<OwnResolver>) -> Result<ResolverSettings, Problem> {
     let http = cf.http_resolver();
     let (own, options) = own.map_or_else(Default::default, |own| (Some(own.servers), own.options));
     let mut servers = match own {
@@ -98,7 +100,7 @@ fn dns_settings(cf: &Conf, own: Option<OwnResolver>) -> Result<DnsSettings, Prob
         );
         servers.truncate(MAX_SERVERS);
     }
-    let settings = DnsSettings {
+    let settings = ResolverSettings {
         servers,
         timeout_ms: http.timeout_ms,
         // A `valid=0` means the records' own times.

@@ -12,10 +12,11 @@ use ratelimitly_config::resolver::{self, Server};
 use ratelimitly_config::text::Excerpt;
 use ratelimitly_core::key::{ApiKey, KeyError};
 
+use crate::conf::MainConf;
 use crate::conf::problem::Problem;
 use crate::conf::warnings::{About, When};
-use crate::conf::{Fail, MainConf};
 use crate::nginx::conf::Conf;
+use crate::settings::Fail;
 
 const KEY: &str = "ratelimitly_auth_key rl-aes1...|rl-cookie1...";
 const DNS_SRV: &str = "ratelimitly_dns_srv <name>";
@@ -34,7 +35,7 @@ pub fn auth_key(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
         text => parse_key(text)?,
     };
     main.loading.given.key = Some(cf.place());
-    set_once(&mut main.key, KEY, key)
+    set_once(&mut main.settings.key, KEY, key)
 }
 
 fn parse_key(text: &[u8]) -> Result<ApiKey, Problem> {
@@ -98,13 +99,13 @@ fn resolve(name: &str, port: u16) -> Result<Vec<SocketAddr>, Problem> {
 pub fn policy(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let policy = policy::parse(&some(cf, POLICY)?)?;
     set_once(&mut main.loading.given.policy, POLICY, cf.place())?;
-    main.policy = policy;
+    main.settings.policy = policy;
     Ok(())
 }
 
 /// `ratelimitly_fail`; the last one wins.
 pub fn fail(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    main.fail = match only(cf, FAIL)? {
+    main.settings.fail = match only(cf, FAIL)? {
         word if word.eq_ignore_ascii_case(b"open") => Fail::Open,
         word if word.eq_ignore_ascii_case(b"close") => Fail::Close,
         other => return Err(Problem::Choice { text: Excerpt::new(other), usage: FAIL }),
@@ -118,12 +119,12 @@ pub fn fail(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
 
 /// `ratelimitly_bind`.
 pub fn bind(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    set_once(&mut main.bind, BIND, address::parse_bind(only(cf, BIND)?)?)
+    set_once(&mut main.settings.bind, BIND, address::parse_bind(only(cf, BIND)?)?)
 }
 
 /// `ratelimitly_debug`.
 pub fn debug(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    main.debug = match only(cf, DEBUG)? {
+    main.settings.debug = match only(cf, DEBUG)? {
         word if word.eq_ignore_ascii_case(b"on") => true,
         word if word.eq_ignore_ascii_case(b"off") => false,
         other => return Err(Problem::Choice { text: Excerpt::new(other), usage: DEBUG }),

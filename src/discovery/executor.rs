@@ -4,7 +4,7 @@
 //! holds locks that they take. Each [`Executor`] belongs to one discovery; dropping it drops every future and, with
 //! them, their sockets and timers. A panic ends its task only.
 
-use crate::conf::{Fault, Faults};
+use crate::fault::{Fault, Faults};
 use crate::nginx::border;
 use crate::nginx::posted::PostedEvent;
 use async_task::{Runnable, Task};

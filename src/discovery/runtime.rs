@@ -8,7 +8,7 @@ use super::executor::Spawner;
 use super::sleep::Clock;
 use super::tcp::DnsTcp;
 use super::udp::DnsUdp;
-use crate::conf::{Fault, Faults};
+use crate::fault::{Fault, Faults};
 use hickory_resolver::config::{ConnectionConfig, ProtocolConfig};
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::{RuntimeProvider, Spawn, Time};

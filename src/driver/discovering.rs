@@ -5,10 +5,10 @@ mod lines;
 pub(super) use lines::Lines;
 
 use super::Driver;
-use crate::conf::MainConf;
-use crate::discovery::{Event, Found, Handler, Settings, Skipped};
+use crate::discovery::{self, Event, Found, Handler, Skipped};
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
+use crate::settings::Settings;
 use ratelimitly_core::client::Discovered;
 use ratelimitly_core::membership::gathering::Gathered;
 use ratelimitly_core::membership::{LeftOut, Member, Membership};
@@ -120,15 +120,11 @@ impl fmt::Display for List<'_> {
 }
 
 /// What discovery is to look up, and whom to ask.
-pub(super) fn settings(conf: &MainConf) -> Settings {
-    Settings {
-        srv_name: conf.srv_name.clone(),
-        servers: conf.dns.servers.clone(),
-        timeout_ms: conf.dns.timeout_ms,
-        valid_s: conf.dns.valid_s,
-        delay_ms: conf.policy.unit_ms().min(RESOLUTION_DELAY_MS),
-        ipv4: conf.dns.ipv4,
-        ipv6: conf.dns.ipv6,
-        faults: Rc::clone(&conf.faults),
+pub(super) fn settings(settings: &Settings) -> discovery::Settings {
+    discovery::Settings {
+        srv_name: settings.srv_name.clone(),
+        dns: settings.dns.clone(),
+        delay_ms: settings.policy.unit_ms().min(RESOLUTION_DELAY_MS),
+        faults: Rc::clone(&settings.faults),
     }
 }

@@ -4,7 +4,7 @@
 //! replacement is registered before the old socket goes; where that fails the old one stays in use.
 
 use super::Driver;
-use crate::conf::Fault;
+use crate::fault::Fault;
 use crate::nginx::connection::OpenError;
 use crate::nginx::log::Log;
 use crate::nginx::posted::PostedEvent;

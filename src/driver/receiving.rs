@@ -5,7 +5,7 @@
 //! socket first. Nothing is resumed here; `settle` does that, later in the same iteration.
 
 use super::Driver;
-use crate::conf::Fault;
+use crate::fault::Fault;
 use crate::nginx::clock;
 use crate::nginx::udp::{BATCH, QUEUE_LENGTH, UdpSocket};
 use ratelimitly_core::backlog::{Backlog, budget};

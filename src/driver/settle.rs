@@ -66,9 +66,9 @@ impl Driver {
         self.discover_if_due();
         self.rebind_if_due();
         if self.in_flight() == 0
-            && let Some(slot) = self.slot.upgrade()
+            && let Some(home) = self.home.upgrade()
         {
-            slot.release_if_retired();
+            home.idle();
         }
     }
 
@@ -150,8 +150,8 @@ impl Driver {
 
     /// The core has panicked: this driver goes, and every request that waited follows the failure policy.
     fn collapse(&self) {
-        if let Some(slot) = self.slot.upgrade() {
-            slot.discard();
+        if let Some(home) = self.home.upgrade() {
+            home.broke();
         }
         let slots = self.waiting.borrow().len();
         for index in 0..slots {

@@ -196,13 +196,13 @@ impl Conf {
     }
 
     /// The `resolver` and `resolver_timeout` of the http block itself; complete once its servers are merged.
-    pub fn http_resolver(&self) -> HttpResolver {
+    pub fn http_resolver(&self) -> ResolverSettings {
         let core = self.http_context().and_then(|context| {
             let core = ModuleIndex::http_core().get();
             // SAFETY: the core module's entry of the block's own location table is its location configuration.
             unsafe { (*context.loc_conf.add(core)).cast::<ngx_http_core_loc_conf_t>().as_ref() }
         });
-        let Some(core) = core else { return HttpResolver::absent(DEFAULT_RESOLVER_TIMEOUT_MS) };
+        let Some(core) = core else { return ResolverSettings::absent(DEFAULT_RESOLVER_TIMEOUT_MS) };
         let timeout_ms = match core.resolver_timeout {
             // NGX_CONF_UNSET_MSEC: nginx merges the default into the servers and leaves the block's own value unset.
             ffi::ngx_msec_t::MAX => DEFAULT_RESOLVER_TIMEOUT_MS,
@@ -210,22 +210,22 @@ impl Conf {
         };
         // SAFETY: null or a resolver that nginx made in the configuration's pool.
         match unsafe { core.resolver.as_ref() } {
-            Some(resolver) => HttpResolver::read(resolver, timeout_ms),
-            None => HttpResolver::absent(timeout_ms),
+            Some(resolver) => ResolverSettings::read(resolver, timeout_ms),
+            None => ResolverSettings::absent(timeout_ms),
         }
     }
 }
 
 const DEFAULT_RESOLVER_TIMEOUT_MS: u64 = 30_000;
 
-/// What the http block says about DNS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpResolver {
-    /// The servers; empty where no `resolver` was configured.
+/// Whom to ask for DNS records, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResolverSettings {
+    /// The nameservers in order; empty where none was configured.
     pub servers: Vec<SocketAddr>,
-    /// `resolver_timeout`, milliseconds.
+    /// `resolver_timeout`, which bounds one discovery; milliseconds.
     pub timeout_ms: u64,
-    /// `valid=`, seconds.
+    /// `valid=`, which replaces the records' times to live; seconds.
     pub valid_s: Option<u32>,
     /// Whether A records are wanted.
     pub ipv4: bool,
@@ -233,12 +233,12 @@ pub struct HttpResolver {
     pub ipv6: bool,
 }
 
-impl HttpResolver {
-    fn absent(timeout_ms: u64) -> HttpResolver {
-        HttpResolver { servers: Vec::new(), timeout_ms, valid_s: None, ipv4: true, ipv6: true }
+impl ResolverSettings {
+    fn absent(timeout_ms: u64) -> ResolverSettings {
+        ResolverSettings { servers: Vec::new(), timeout_ms, valid_s: None, ipv4: true, ipv6: true }
     }
 
-    fn read(resolver: &ngx_resolver_t, timeout_ms: u64) -> HttpResolver {
+    fn read(resolver: &ngx_resolver_t, timeout_ms: u64) -> ResolverSettings {
         let connections = &resolver.connections;
         // SAFETY: nginx made the array with this element type; it stays with the resolver.
         let connections =
@@ -246,10 +246,16 @@ impl HttpResolver {
         // SAFETY: each connection's address is a whole one of its family, in the configuration's pool.
         let servers: Vec<_> = connections.iter().filter_map(|c| unsafe { socket_addr(c.sockaddr) }).collect();
         if servers.is_empty() {
-            return HttpResolver::absent(timeout_ms);
+            return ResolverSettings::absent(timeout_ms);
         }
         let valid_s = u32::try_from(resolver.valid).ok().filter(|&seconds| seconds != 0);
-        HttpResolver { servers, timeout_ms, valid_s, ipv4: wants_ipv4(resolver), ipv6: wants_ipv6(resolver) }
+        ResolverSettings {
+            servers,
+            timeout_ms,
+            valid_s,
+            ipv4: wants_ipv4(resolver),
+            ipv6: wants_ipv6(resolver),
+        }
     }
 }
 

@@ -1,0 +1,67 @@
+//! What the http block settles for a worker: the key, the policy, how failures are taken, how discovery asks. Pure data.
+//!
+//! Made by `conf` while nginx loads; read by the worker's rooms and by the handlers. Nothing here is written once loading has
+//! ended.
+
+use crate::fault::Faults;
+use crate::nginx::conf::ResolverSettings;
+use crate::nginx::log::Level;
+use crate::nginx::phases::VariableIndex;
+use ratelimitly_core::key::ApiKey;
+use ratelimitly_core::policy::Policy;
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// What happens to a request without a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fail {
+    /// It goes on.
+    Open,
+    /// It is refused.
+    Close,
+}
+
+/// The settings of the http block.
+pub struct Settings {
+    /// The key; there is one wherever a rule or a report is in effect.
+    pub key: Option<ApiKey>,
+    /// The request policy.
+    pub policy: Policy,
+    /// What happens without a verdict.
+    pub fail: Fail,
+    /// The UDP socket's source address.
+    pub bind: Option<IpAddr>,
+    /// Whether debug lines are raised to `info`.
+    pub debug: bool,
+    /// The name that discovery asks for, `_ratelimitly._udp.<name>`; empty without a key and a name.
+    pub srv_name: String,
+    /// How discovery asks for it; without nameservers only where no rule and no report is in effect.
+    pub dns: ResolverSettings,
+    /// Index of `$ratelimitly_verdict`.
+    pub verdict_index: Cell<VariableIndex>,
+    /// Injected faults.
+    pub faults: Rc<Faults>,
+}
+
+impl Settings {
+    /// The defaults, with this policy.
+    pub fn new(policy: Policy) -> Settings {
+        Settings {
+            key: None,
+            policy,
+            fail: Fail::Open,
+            bind: None,
+            debug: false,
+            srv_name: String::new(),
+            dns: ResolverSettings::default(),
+            verdict_index: Cell::default(),
+            faults: Rc::default(),
+        }
+    }
+
+    /// The level of lines about single requests.
+    pub fn detail_level(&self) -> Level {
+        if self.debug { Level::Info } else { Level::Debug }
+    }
+}
