@@ -1,9 +1,10 @@
 //! `ngx_http_ratelimitly_module`: nginx asks RateLimitly whether a request may proceed.
 //!
 //! This file is the table that nginx reads: the module, its hooks into loading and into a process's life. The rooms:
-//! `conf` (directives), `render` (values for a request), `handler` (the two phases), `context` (what is kept for a
-//! request), `worker` and `driver` (the worker's client and its sockets), `discovery` (DNS), `logging` and `pace`,
-//! `variable`, and `nginx` with the safe wrappers. The protocol is `ratelimitly-core`'s.
+//! `settings` and `conf` (what the directives say), `render` (values for a request), `handler` (the two phases), `context`
+//! (what is kept for a request), `worker` and `driver` (the worker's client and its sockets), `cycle_conf` (what nginx keeps
+//! for a cycle), `discovery` (DNS), `logging`, `variable`, `fault` (for tests), and `nginx` with the safe wrappers. The
+//! protocol is `ratelimitly-core`'s.
 
 mod conf;
 mod context;
