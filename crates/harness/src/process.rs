@@ -7,6 +7,7 @@ use procfs::process::{FDTarget, Process, Stat};
 use procfs::{ProcError, ProcResult};
 use std::collections::HashSet;
 use std::ops::Sub;
+use std::time::Duration;
 
 /// A UDP socket of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +48,13 @@ pub fn is_waiting(pid: u32) -> bool {
 /// Processor time that the process has used, in user and kernel mode, in ticks (100 per second).
 pub fn cpu_ticks(pid: u32) -> u64 {
     stat(pid).map_or(0, |stat| stat.utime + stat.stime)
+}
+
+/// How long the process has run on a processor so far. Unlike the clock on the wall, it does not count the time in which
+/// other processes had the processor.
+pub fn run_time(pid: u32) -> Duration {
+    let run = process(pid).and_then(|process| process.schedstat());
+    Duration::from_nanos(run.map_or(0, |run| run.sum_exec_runtime))
 }
 
 /// The process's title, which nginx sets once a process is ready: `nginx: worker process`.
