@@ -232,6 +232,14 @@ const MADE_ELSEWHERE: &str = r#"
                 return 418;
                 error_page 418 =200 /index.php;
             }
+            location /tried {
+                try_files $uri =404;
+                error_page 404 /index.php;
+            }
+            location /tried-equals {
+                try_files $uri =404;
+                error_page 404 = /index.php;
+            }
             location ~ \.php$ {
                 ratelimitly zone=all;
                 ratelimitly_report apps;
@@ -278,6 +286,29 @@ async fn an_error_page_with_an_equals_sign_is_asked_about() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_page_that_sets_200_is_asked_about_also_after_a_return() {
     is_asked_about("/returned", 200).await;
+}
+
+/// `try_files` gives its status before the admission, so its page counts as that of a refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_status_of_try_files_is_not_asked_about() {
+    for fail in POLICIES {
+        let dev = Dev::start().await;
+        let nginx = warm(MADE_ELSEWHERE, &dev, fail, &FILES).await;
+        dev.fault(Fault::ForceDeny).await;
+
+        let response = http::get(nginx.port(), "/tried").await;
+
+        assert_eq!((response.status, response.text().as_str()), (404, "the page"));
+        assert_eq!(nginx.await_access_log(1).await, ["404 - \"GET /tried HTTP/1.1\""]);
+        settled(&dev, &nginx).await;
+        assert!(dev.requests().is_empty(), "asked about {:?}", labels(&dev));
+        nginx.finish().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_try_files_with_an_equals_sign_is_asked_about() {
+    is_asked_about("/tried-equals", 200).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
