@@ -7,7 +7,7 @@
 const CHOSEN_FAMILIES: [&str; 3] = ["http_", "arg_", "cookie_"];
 
 /// Variables that a client chooses. Each can be longer than a label, and all but the last also longer than a bucket.
-const CHOSEN: [&str; 13] = [
+const CHOSEN: [&str; 15] = [
     "args",
     "content_type",
     "document_uri",
@@ -19,6 +19,8 @@ const CHOSEN: [&str; 13] = [
     "request_filename",
     "request_method",
     "request_uri",
+    "ssl_ciphers",
+    "ssl_curves",
     "uri",
     "ssl_server_name",
 ];
@@ -89,6 +91,9 @@ mod tests {
     #[test]
     fn parts_of_the_request_are_chosen_by_the_client() {
         for template in ["$http_x_user", "k:${arg_key}", "$cookie_id", "$args", "$URI", "$host", "$http_host"]
+            .into_iter()
+            // What a TLS client says that it supports; unknown numbers are kept, as hexadecimal digits.
+            .chain(["$ssl_ciphers", "$ssl_curves"])
         {
             assert!(chosen_by_client(template).is_some(), "{template}");
         }
