@@ -199,6 +199,18 @@ fn what_is_there_before_the_end_can_be_used() {
     assert!(!gathering.answer(second, none()), "an answer without an address adds nothing");
 }
 
+/// There would be room for 256, so only the bound of one server holds here.
+#[test]
+fn of_one_server_no_more_than_16_addresses_are_kept() {
+    let addresses: Vec<String> = (0..40).map(|last| format!("192.0.2.{last}")).collect();
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let mut gathering = listed(&[(7, 53)]);
+    answer(&mut gathering, 7, found(&addresses), none());
+    let gathered = gathering.members(None).expect("members");
+    assert_eq!(gathered.membership.members()[0].endpoints.len(), 16);
+    assert_eq!(gathered.left_out.addresses_over.count, 24);
+}
+
 /// 64 servers with 16 addresses each: 1,024 addresses are cut to 256, the same ones in every order of the answers.
 #[test]
 fn no_more_than_256_addresses_are_kept() {
