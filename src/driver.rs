@@ -257,8 +257,9 @@ impl Driver {
             return;
         }
         self.stirred.set(now);
-        if let Ok(fresh) = seed(&self.faults) {
-            self.with_core("stirring the generator", |core| core.stir(&fresh));
+        let Ok(fresh) = seed(&self.faults) else { return };
+        if self.with_core("stirring the generator", |core| core.stir(&fresh)).is_some() {
+            Log::of_cycle().write(Level::Debug, format_args!("ratelimitly: fresh random bytes mixed in"));
         }
     }
 

@@ -6,6 +6,7 @@ use ratelimitly_harness::{Dev, Nginx};
 
 mod batches;
 mod cold;
+mod fresh_bytes;
 mod rules;
 mod schedule;
 mod verdicts;
