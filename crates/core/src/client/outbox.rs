@@ -186,12 +186,14 @@ impl Outbox {
     pub(super) fn finish(&mut self) {
         if self.returned.is_empty() {
             self.waited &= !self.queue.is_empty();
-            return;
+        } else {
+            self.waited = true;
+            while let Some(queued) = self.returned.pop() {
+                self.queue.push_front(queued);
+            }
         }
-        self.waited = true;
-        while let Some(queued) = self.returned.pop() {
-            self.queue.push_front(queued);
-        }
+        // What was sent may have left more withdrawn transmits behind it than live ones.
+        self.compact();
     }
 
     /// The admissions whose round 0 has failed for every endpoint since the last call. Give the list back with

@@ -266,6 +266,7 @@ impl<'a> Machine<'a> {
 
     /// Time passes until everything must have ended.
     fn finish(mut self) {
+        self.actions += 1;
         self.client.finish_batch(self.now);
         self.now = self.now + 10_000;
         for key in self.open.clone() {
