@@ -18,3 +18,14 @@ fn the_books_balance_and_work_is_bounded_in_any_order_of_inputs() {
         run.unwrap_or_else(|_| panic!("the state machine failed for seed {seed}"));
     }
 }
+
+#[test]
+fn histories_that_failed_once_pass() {
+    // No input at all, and a batch of live transmits that left too many withdrawn ones behind.
+    let mut batch = vec![0x3a, 0x0b, 0x60, 0x1d];
+    batch.extend([0; 11]);
+    batch.push(0x67);
+    for input in [&[][..], &batch] {
+        machine::run(input);
+    }
+}
