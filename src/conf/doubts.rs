@@ -37,7 +37,7 @@ impl Value {
 
     fn harm(self) -> String {
         match self {
-            Value::Name(_) => format!("longer than {NAME_MAX} bytes, or empty,"),
+            Value::Name(_) => format!("longer than {NAME_MAX} bytes, or empty if it holds nothing else,"),
             Value::Figure(_) => "invalid".to_owned(),
             Value::Label => format!("longer than {MAX_LABEL} bytes"),
         }

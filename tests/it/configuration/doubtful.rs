@@ -66,7 +66,7 @@ async fn warns_of_values_that_a_client_can_spoil() {
            location /a { ratelimitly zone=host guard=g; ratelimitly_report t; }
            location /b { ratelimitly zone=rate; }"#,
     );
-    let long = "longer than 1024 bytes, or empty, through";
+    let long = "longer than 1024 bytes, or empty if it holds nothing else, through";
     let remedy = "expected variables that a client cannot choose";
     warns(
         &text,
