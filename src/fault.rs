@@ -100,7 +100,7 @@ mod set {
             }
         }
 
-        /// Lets the fault of this name fire so many times, or for ever where `count` is `None`. `false`: no such fault.
+        /// Lets the fault of this name fire so many times, or each time where `count` is `None`. `false`: no such fault.
         pub fn set(&self, name: &[u8], count: Option<u32>) -> bool {
             let known = NAMES.iter().find(|(known, _)| *known == name);
             known.map(|(_, fault)| self.0[*fault as usize].set(count.unwrap_or(ALWAYS))).is_some()

@@ -1,4 +1,4 @@
-//! Addresses and names of directives: whatever is accepted can be written and read again, and messages stay short.
+//! Addresses and names of directives: what is accepted can be written and read again, and messages stay short.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! DNS's answers to members: whatever the records are, the bounds hold, only listed servers are members, and the order
+//! DNS's answers to members: for any records, the bounds hold, only listed servers are members, and the order
 //! of the answers changes nothing.
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The log escaper: whatever a message is made of, it is one line of bounded length that a terminal cannot obey, and the
-//! beginning of what was to be written.
+//! The log escaper: any message becomes one line of bounded length. A terminal cannot obey it, and it begins as the
+//! message does.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

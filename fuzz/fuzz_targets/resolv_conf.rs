@@ -1,4 +1,4 @@
-//! resolv.conf: whatever the file holds, there is a nameserver, and not too many of them nor of warnings.
+//! resolv.conf: any file gives a nameserver, and not too many of them nor of warnings.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

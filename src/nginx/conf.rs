@@ -283,7 +283,8 @@ fn wants_ipv6(resolver: &ngx_resolver_t) -> bool {
 /// Overwrites each occurrence of `text` in what a buffer holds.
 ///
 /// # Safety
-/// The buffer's bytes up to `last` must be nginx's own and read by nobody during the call; `text` must not be among them.
+/// The buffer's bytes up to `last` must be nginx's own, and nothing else may read them during the call. `text` must not be
+/// among them.
 unsafe fn wipe_text(buffer: &ngx_buf_t, text: &[u8]) {
     // SAFETY: the caller's promise.
     let Ok(len) = usize::try_from(unsafe { buffer.last.offset_from(buffer.start) }) else { return };
@@ -300,7 +301,7 @@ unsafe fn wipe_text(buffer: &ngx_buf_t, text: &[u8]) {
 }
 
 /// # Safety
-/// `start` and `end` must be in one buffer whose bytes between them nobody reads before writing them; or both null.
+/// `start` and `end` must be in one buffer whose bytes between them nginx writes before it reads them; or both null.
 unsafe fn wipe_between(start: *mut u8, end: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {

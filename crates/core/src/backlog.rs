@@ -3,7 +3,7 @@
 //! An answer that the kernel held in time counts, however late the caller is. So the caller reads its socket before the
 //! first expired deadline of an iteration is judged. A read has a budget, and what is left waits for the next iteration:
 //! deadlines then wait too. They wait until the socket was empty once, or until as many datagrams were taken as the
-//! kernel's queue can hold. Whatever was in the queue when the deadline came has been read by then, so a flood of junk
+//! kernel's queue can hold. All that was in the queue when the deadline came has been read by then, so a flood of junk
 //! cannot hold a deadline back any longer. Pure bookkeeping; it reads nothing and knows no time.
 
 /// Most datagrams in one batch, which one system call takes.

@@ -11,7 +11,7 @@ use sim::{BATCH, Sim};
 
 /// Admissions of a crowd.
 const CROWD: usize = 10_000;
-/// Most steps for each of them, with one endpoint: from its start to its end, whatever happens in between.
+/// Most steps for each of them, with one endpoint: from its start to its end.
 const EACH: u64 = 12;
 
 fn world() -> Sim {

@@ -252,7 +252,7 @@ fn any_answer() -> impl Strategy<Value = Option<Answer>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever DNS says: the bounds hold, and only listed servers are members, each with an address.
+    /// For any records: the bounds hold, and only listed servers are members, each with an address.
     #[test]
     fn members_stay_within_their_bounds(
         records in vec((0u64..90, 0u16..4), 0..150),

@@ -27,7 +27,7 @@ pub(crate) struct Service {
     names: Names,
     limiter: Mutex<Limiter>,
     held: Mutex<Vec<Held>>,
-    /// First answers to request ids, of whatever server.
+    /// First answers to request ids, of any server.
     admissions: Mutex<Verdicts>,
     max_clock_skew: Option<Duration>,
     started: Instant,

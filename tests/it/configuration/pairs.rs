@@ -1,5 +1,5 @@
 //! Pairs of configurations across a reload: nginx starts with the first, is reloaded to the second under traffic, and back.
-//! A seeded generator makes the pairs; every one of its configurations loads. Whatever the pair, each request gets a
+//! A seeded generator makes the pairs; every one of its configurations loads. With every pair, each request gets a
 //! response, and the error log tells of no broken invariant. A failure prints the pair.
 
 use ratelimitly_core::key::KeyKind;

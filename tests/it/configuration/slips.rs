@@ -130,7 +130,7 @@ refused! {
         ];
 }
 
-/// An unknown argument is one, whatever a zone may be called.
+/// A zone may have the name of a directive: only a later argument that is one shows that a `;` is missing.
 #[tokio::test]
 async fn a_name_like_a_directive_is_no_slip() {
     let text = "http { ratelimitly_zone server \"bucket=shop\" rate=fast; }";

@@ -140,7 +140,7 @@ async fn a_nameserver_from_before_edns_is_asked_without_it_from_then_on() {
     }
 }
 
-/// 64 servers with at most 256 addresses are asked, whatever DNS lists; the log says once what is left out.
+/// 64 servers with at most 256 addresses are asked, however many DNS lists; the log says once what is left out.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_servers_and_addresses_is_cut() {
     let dev = Dev::single().await;

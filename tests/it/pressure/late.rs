@@ -1,5 +1,5 @@
 //! A worker that is late: it was stopped until after the last deadline. Answers that the kernel held meanwhile decide,
-//! however many there are, and whatever lies before them in the socket.
+//! however many there are, and whether or not junk lies before them in the socket.
 
 use super::apply;
 use ratelimitly_devserver::{Command, Fault, Order, Servers};

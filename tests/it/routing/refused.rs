@@ -1,4 +1,4 @@
-//! Requests that nginx refuses before the admission: their error page asks nothing, whatever rules are in effect there.
+//! Requests that nginx refuses before the admission: their error page asks nothing, even under a rule.
 //! And error pages that are content of their own, which are asked about like any other.
 
 use crate::POLICIES;

@@ -2,7 +2,7 @@
 //!
 //! A parcel lives as long as its admission, which may replay it, and longer while transmits of it are queued. Its
 //! buffer is recycled. Withdrawing a parcel marks its transmits by raising the parcel's epoch. They are never searched
-//! for: whoever comes across one in the queue drops it. Used by the client's other rooms only; it sends nothing itself.
+//! for: the next reader of the queue drops them. Used by the client's other rooms only; it sends nothing itself.
 
 use super::queue::Queue;
 use super::{AdmissionKey, SendResult, Transmit};

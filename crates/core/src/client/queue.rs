@@ -1,5 +1,5 @@
 //! The queue that the client's other rooms use. It counts its own work, for tests alone: how many of its entries were
-//! passed over, in whatever way.
+//! passed over.
 //!
 //! Without the feature `audit` nothing is counted, and the counter takes no room.
 

@@ -13,8 +13,9 @@ use crate::time::Millis;
 
 impl Client {
     /// The admission's deadline has come. Late by more than a round, it goes on with the round that the time is in and
-    /// leaves out those in between. What the socket has not taken of the round's datagrams has failed. Called for an ended admission it does nothing; called early, it only repeats the
-    /// deadline through `poll_deadline`, so that a caller whose one-shot timer fired too soon arms it again.
+    /// leaves out those in between. What the socket has not taken of the round's datagrams has failed. Called for an ended
+    /// admission it does nothing. Called early, it only repeats the deadline through `poll_deadline`, so that a caller whose
+    /// one-shot timer fired too soon arms it again.
     pub fn handle_timeout(&mut self, now: Millis, key: AdmissionKey) {
         let Some(index) = self.slots.live(key) else { return };
         let slot = &self.slots[index];

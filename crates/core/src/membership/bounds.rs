@@ -1,7 +1,7 @@
 //! The bounds of a membership, and which of too many things are kept: always the smallest, so that the order in which
 //! DNS lists them changes nothing.
 //!
-//! Whatever DNS answers, a request is sent to 256 addresses at the most. Used by the other rooms of `membership`.
+//! However much DNS lists, a request is sent to at most 256 addresses. Used by the other rooms of `membership`.
 
 use crate::id::ServerId;
 use std::hash::{DefaultHasher, Hash, Hasher};

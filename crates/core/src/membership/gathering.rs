@@ -144,7 +144,7 @@ impl<N: Ord + Hash + Clone> Gathering<N> {
         matches!(state, State::Found(addresses) if !addresses.usable.items().is_empty())
     }
 
-    /// The time is over: whatever has no answer yet has failed.
+    /// The time is over: each lookup without an answer has failed.
     pub fn give_up(&mut self) {
         let states = self.hosts.iter_mut().flat_map(|host| &mut host.answers);
         for state in states.filter(|state| matches!(state, State::Pending)) {
