@@ -1,15 +1,17 @@
 //! The module's configuration: what directives say, checked and resolved to names while nginx loads, and what the
 //! other rooms read for a worker or a request.
 //!
-//! `commands` is the table that nginx calls; `settings`, `define` and `rules` hold the directives; `finish` checks the
-//! whole at the end of the http block. What comes of it for a worker is `crate::settings`. For a request nothing here runs
-//! but plain field reads and the evaluation of templates. It knows nothing of a worker: `cycle_conf` puts the two together.
+//! `commands` is the table that nginx calls; `settings`, `define`, `rules` and `enforcement` hold the directives; `finish`
+//! checks the whole at the end of the http block. What comes of it for a worker is `crate::settings`. For a request nothing
+//! here runs but plain field reads and the evaluation of templates. It knows nothing of a worker: `cycle_conf` puts the two
+//! together.
 
 mod checks;
 mod commands;
 mod define;
 mod definitions;
 mod doubts;
+mod enforcement;
 #[cfg(feature = "fault-injection")]
 mod fault;
 mod finish;
@@ -33,6 +35,7 @@ use ratelimitly_core::policy::Policy;
 
 pub use commands::COMMANDS;
 pub use definitions::{Guard, NAME_MAX, Tracker, Zone};
+pub use enforcement::DryRun;
 pub use finish::{Rejected, finish};
 pub use label::Label;
 pub use rules::Admission;
@@ -43,7 +46,8 @@ use crate::nginx::conf::Conf;
 use crate::nginx::module::ModuleIndex;
 use crate::nginx::phases::NoteIndex;
 use crate::nginx::request::Request;
-use crate::settings::Settings;
+use crate::settings::{Enforcement, Settings};
+use enforcement::Own;
 use loading::Loading;
 use rules::{Report, Rules};
 
@@ -66,7 +70,12 @@ pub struct LocationConf {
     pub label: Option<Rc<Label>>,
     /// The tracker that reports go to.
     pub report: Option<Rc<Tracker>>,
+    /// What becomes of requests that get no verdict or a denial.
+    pub enforcement: Enforcement,
+    /// Whether the rules are only tried out.
+    pub dry_run: DryRun,
     rules: Rules,
+    own: Own,
     own_report: Option<Report>,
 }
 

@@ -12,7 +12,7 @@ use crate::nginx::border;
 use crate::nginx::phases::{NoteIndex, VariableIndex};
 use crate::nginx::request::{Kept, Request};
 use crate::nginx::timer::{Leaving, RawTimer};
-use crate::settings::Fail;
+use crate::settings::{Enforcement, Fail};
 use ngx::ffi::{ngx_event_t, ngx_http_request_t};
 use ngx::http::HTTPStatus;
 use ratelimitly_core::client::AdmissionKey;
@@ -124,6 +124,8 @@ pub struct Context {
     state: RefCell<State>,
     /// Settled once: where the request first comes to a rule or a report.
     report: Cell<Report>,
+    /// What the operator has chosen where the request asked.
+    enforcement: Cell<Enforcement>,
     /// Guards and resources asked for, for the log line.
     asked: Cell<(u16, u16)>,
     /// Armed while waiting, to the admission's next deadline; the worker does not leave before.
@@ -153,6 +155,7 @@ impl Context {
             request: NonNull::new(request.as_ptr())?,
             state: RefCell::new(State::Idle),
             report: Cell::new(Report::Unsettled),
+            enforcement: Cell::default(),
             asked: Cell::new((0, 0)),
             timer: RawTimer::new(on_deadline, Leaving::Waits),
         })?;
@@ -172,6 +175,16 @@ impl Context {
             State::Decided { decision, .. } => Some(decision),
             State::Idle | State::Waiting { .. } => None,
         }
+    }
+
+    /// Keeps what the operator has chosen for the location that is about to ask.
+    pub fn set_enforcement(&self, enforcement: Enforcement) {
+        self.enforcement.set(enforcement);
+    }
+
+    /// What the operator has chosen where the request asked.
+    pub fn enforcement(&self) -> Enforcement {
+        self.enforcement.get()
     }
 
     /// Notes that the admission `key` of `driver` is in flight. The driver must keep the result until the admission has

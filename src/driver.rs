@@ -23,7 +23,7 @@ use crate::nginx::phases::VariableIndex;
 use crate::nginx::posted::PostedEvent;
 use crate::nginx::timer::Timer;
 use crate::nginx::udp::{BATCH, Bound, Receiver, Sender, UdpSocket};
-use crate::settings::{Fail, Settings};
+use crate::settings::Settings;
 use discovering::Lines;
 pub use notes::Notes;
 use ratelimitly_core::backlog::PutOff;
@@ -118,7 +118,6 @@ pub struct Driver {
     membership: RefCell<Option<Arc<Membership>>>,
     lines: Lines,
     bind: Option<IpAddr>,
-    fail: Fail,
     detail: Level,
     verdict_index: VariableIndex,
     faults: Rc<Faults>,
@@ -164,7 +163,6 @@ impl Driver {
             rebind_noted: Cell::new(false),
             notes: home.notes(),
             bind: conf.bind,
-            fail: conf.fail,
             detail: conf.detail_level(),
             srv_name: conf.srv_name.clone(),
             membership: RefCell::default(),

@@ -143,6 +143,7 @@ fn start(request: &Request, context: &Context, kept: &CycleConf, location: &Loca
     if kept.settings().faults.fires(Fault::HandlerPanic) {
         panic!("injected panic in the handler");
     }
+    context.set_enforcement(location.enforcement);
     let mut buffers = kept.take_buffers();
     let started = try_start(request, context, location, kept, &mut buffers);
     kept.return_buffers(buffers);
@@ -156,7 +157,7 @@ fn start(request: &Request, context: &Context, kept: &CycleConf, location: &Loca
         Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request, kept, &error),
         Err(cause) => {
             note_not_started(request, location, kept, &cause);
-            decide(request, context, kept, Decision::of_failure(kept.settings().fail))
+            decide(request, context, kept, Decision::of_failure(location.enforcement.fail))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What the http block settles for a worker: the key, the policy, how failures are taken, how discovery asks. Pure data.
+//! What the http block settles for a worker: the key, the policy, how discovery asks. And what an operator has chosen for
+//! the requests of a location: what a failure means, the statuses, the log line. Pure data.
 //!
 //! Made by `conf` while nginx loads; read by the worker's rooms and by the handlers. Nothing here is written once loading has
 //! ended.
@@ -22,14 +23,40 @@ pub enum Fail {
     Close,
 }
 
+/// What becomes of the requests of a location that get no verdict or a denial. A request keeps a copy of where it asked,
+/// because internal routing changes the location.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enforcement {
+    /// What happens without a verdict.
+    pub fail: Fail,
+    /// The status of a request that `fail` refuses, 400 to 599.
+    pub fail_status: u16,
+    /// The status of a request that a zone denies, 400 to 599.
+    pub deny_status: u16,
+    /// The status of a request that guards alone deny, 400 to 599; `None`: `deny_status`.
+    pub guard_status: Option<u16>,
+    /// The level of the line about a refused request; `None`: no line.
+    pub log_level: Option<Level>,
+}
+
+impl Default for Enforcement {
+    fn default() -> Enforcement {
+        Enforcement {
+            fail: Fail::Open,
+            fail_status: 429,
+            deny_status: 429,
+            guard_status: None,
+            log_level: None,
+        }
+    }
+}
+
 /// The settings of the http block.
 pub struct Settings {
     /// The key; there is one wherever a rule or a report is in effect.
     pub key: Option<ApiKey>,
     /// The request policy.
     pub policy: Policy,
-    /// What happens without a verdict.
-    pub fail: Fail,
     /// The UDP socket's source address.
     pub bind: Option<IpAddr>,
     /// Whether debug lines are raised to `info`.
@@ -50,7 +77,6 @@ impl Settings {
         Settings {
             key: None,
             policy,
-            fail: Fail::Open,
             bind: None,
             debug: false,
             srv_name: String::new(),

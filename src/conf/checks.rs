@@ -27,10 +27,10 @@ pub fn check_in_effect(cf: &Conf, key: &ApiKey, loading: &mut Loading) {
 }
 
 /// Writes the warnings that hold, and how many were left out.
-pub fn check_all(cf: &Conf, fail_open: bool, mut loading: Loading) {
+pub fn check_all(cf: &Conf, mut loading: Loading) {
     let outcome = Outcome {
         asking: !loading.in_effect.admissions.is_empty(),
-        fail_open,
+        fail_open: loading.in_effect.fail_open,
         guards: loading.in_effect.guards(),
         fed: &loading.in_effect.fed,
     };

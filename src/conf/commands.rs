@@ -11,7 +11,7 @@ use ngx::ffi::{
 
 use crate::conf::hints::{Explained, Slip, warn_of_text};
 use crate::conf::problem::Problem;
-use crate::conf::{LocationConf, MainConf, define, rules, settings};
+use crate::conf::{LocationConf, MainConf, define, enforcement, rules, settings};
 use crate::nginx::border::guarded;
 use crate::nginx::conf::Conf;
 use crate::nginx::log::Level;
@@ -36,6 +36,13 @@ const fn http(name: &'static CStr, set: Setter) -> ngx_command_t {
 /// A directive of servers and locations.
 const fn place(name: &'static CStr, set: Setter) -> ngx_command_t {
     command(name, NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET, set)
+}
+
+/// A directive of the http block, servers and locations. In the http block its configuration is the one that servers
+/// inherit from.
+const fn anywhere(name: &'static CStr, set: Setter) -> ngx_command_t {
+    let contexts = NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF;
+    command(name, contexts, NGX_HTTP_LOC_CONF_OFFSET, set)
 }
 
 const fn command(name: &'static CStr, contexts: u32, conf: usize, set: Setter) -> ngx_command_t {
@@ -65,7 +72,7 @@ macro_rules! http_setter {
     };
 }
 
-/// Defines the `extern "C"` function of a directive of servers and locations.
+/// Defines the `extern "C"` function of a directive that servers and locations accept.
 macro_rules! place_setter {
     ($name:ident, $handler:path) => {
         unsafe extern "C" fn $name(
@@ -118,7 +125,6 @@ unsafe extern "C" fn set_auth_key(
 http_setter!(set_dns_srv, settings::dns_srv);
 http_setter!(set_dns_resolver, settings::dns_resolver);
 http_setter!(set_policy, settings::policy);
-http_setter!(set_fail, settings::fail);
 http_setter!(set_bind, settings::bind);
 http_setter!(set_debug, settings::debug);
 http_setter!(set_zone, define::zone);
@@ -127,6 +133,7 @@ http_setter!(set_guard, define::guard);
 http_setter!(set_group, define::group);
 #[cfg(feature = "fault-injection")]
 http_setter!(set_fault, crate::conf::fault::fault);
+place_setter!(set_fail, enforcement::fail);
 place_setter!(set_rule, rules::rule);
 place_setter!(set_label, rules::label);
 place_setter!(set_report, rules::report);
@@ -140,7 +147,6 @@ pub static mut COMMANDS: [ngx_command_t; COUNT] = [
     http(c"ratelimitly_dns_resolver", set_dns_resolver),
     http(c"ratelimitly_resolver", set_dns_resolver),
     http(c"ratelimitly_policy", set_policy),
-    http(c"ratelimitly_fail", set_fail),
     http(c"ratelimitly_bind", set_bind),
     http(c"ratelimitly_debug", set_debug),
     http(c"ratelimitly_zone", set_zone),
@@ -149,6 +155,7 @@ pub static mut COMMANDS: [ngx_command_t; COUNT] = [
     http(c"ratelimitly_group", set_group),
     #[cfg(feature = "fault-injection")]
     http(c"ratelimitly_fault", set_fault),
+    anywhere(c"ratelimitly_fail", set_fail),
     place(c"ratelimitly", set_rule),
     place(c"ratelimitly_label", set_label),
     place(c"ratelimitly_report", set_report),

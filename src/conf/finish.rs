@@ -17,7 +17,6 @@ use crate::conf::settings::OwnResolver;
 use crate::nginx::conf::{Conf, NoMemory, Place, ResolverSettings};
 use crate::nginx::log::Level;
 use crate::nginx::module::ModuleIndex;
-use crate::settings::Fail;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -62,7 +61,7 @@ fn complete(cf: &Conf, main: &mut MainConf) -> Result<(), Rejected> {
         let refused = |problem| refuse(cf, place, "ratelimitly_dns_resolver", problem);
         main.settings.dns = dns_settings(cf, own).map_err(refused)?;
     }
-    checks::check_all(cf, main.settings.fail == Fail::Open, loading);
+    checks::check_all(cf, loading);
     Ok(())
 }
 

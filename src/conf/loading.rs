@@ -40,8 +40,6 @@ pub struct Given {
     pub resolver_place: Option<Place>,
     /// `ratelimitly_policy`.
     pub policy: Option<Place>,
-    /// `ratelimitly_fail`, the last one.
-    pub fail: Option<Place>,
     /// `ratelimitly_debug`.
     pub debug: Option<()>,
 }

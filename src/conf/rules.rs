@@ -15,8 +15,9 @@ use crate::conf::label::Label;
 use crate::conf::problem::Problem;
 use crate::conf::settings::{only, set_once, some};
 use crate::conf::template::Template;
-use crate::conf::{LocationConf, MainConf};
+use crate::conf::{LocationConf, MainConf, enforcement};
 use crate::nginx::conf::{Conf, Place};
+use crate::settings::Fail;
 
 const RULE: &str = "ratelimitly zone=<zone>|group=<group> [guard=<guard> ...], or guard=<guard> ... alone";
 const LABEL: &str = "ratelimitly_label <template> [cut]";
@@ -141,8 +142,9 @@ pub fn merge(main: &mut MainConf, parent: &LocationConf, child: &mut LocationCon
             Some(tracker)
         }
     };
+    enforcement::merge(parent, child);
     if let Some(admission) = &child.admission {
-        in_effect.note(admission, child.label.as_deref());
+        in_effect.note(admission, child.label.as_deref(), child.enforcement.fail);
     }
 }
 
@@ -155,6 +157,8 @@ pub struct InEffect {
     first_report: Option<Place>,
     /// The admissions, each with the longest static label that goes with it.
     pub admissions: Vec<(Rc<Admission>, usize)>,
+    /// Whether a rule is in effect under `ratelimitly_fail open`.
+    pub fail_open: bool,
 }
 
 impl InEffect {
@@ -177,7 +181,8 @@ impl InEffect {
         self.first_report.get_or_insert(place);
     }
 
-    fn note(&mut self, admission: &Rc<Admission>, label: Option<&Label>) {
+    fn note(&mut self, admission: &Rc<Admission>, label: Option<&Label>, fail: Fail) {
+        self.fail_open |= fail == Fail::Open;
         let label_len = label.map_or(0, Label::fixed_len);
         // Locations of one server follow each other, so an inherited admission is found near the end.
         match self.admissions.iter_mut().rev().find(|(known, _)| Rc::ptr_eq(known, admission)) {

@@ -1,5 +1,4 @@
-//! The http block's settings: `ratelimitly_auth_key`, `_dns_srv`, `_dns_resolver`, `_policy`, `_fail`, `_bind`,
-//! `_debug`.
+//! The http block's settings: `ratelimitly_auth_key`, `_dns_srv`, `_dns_resolver`, `_policy`, `_bind`, `_debug`.
 
 use std::collections::HashSet;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -14,16 +13,13 @@ use ratelimitly_core::key::{ApiKey, KeyError};
 
 use crate::conf::MainConf;
 use crate::conf::problem::Problem;
-use crate::conf::warnings::{About, When};
 use crate::nginx::conf::Conf;
-use crate::settings::Fail;
 
 const KEY: &str = "ratelimitly_auth_key rl-aes1...|rl-cookie1...";
 const DNS_SRV: &str = "ratelimitly_dns_srv <name>";
 const DNS_RESOLVER: &str = "ratelimitly_dns_resolver <address or host>[:<port>] ... [valid=<time>] [ipv4=on|off] \
                             [ipv6=on|off] (or its alias ratelimitly_resolver)";
 const POLICY: &str = "ratelimitly_policy standard|single_round|custom [<argument>=<value> ...]";
-const FAIL: &str = "ratelimitly_fail open|close";
 const BIND: &str = "ratelimitly_bind <IPv4 or IPv6 address>";
 const DEBUG: &str = "ratelimitly_debug on|off";
 
@@ -100,20 +96,6 @@ pub fn policy(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let policy = policy::parse(&some(cf, POLICY)?)?;
     set_once(&mut main.loading.given.policy, POLICY, cf.place())?;
     main.settings.policy = policy;
-    Ok(())
-}
-
-/// `ratelimitly_fail`; the last one wins.
-pub fn fail(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    main.settings.fail = match only(cf, FAIL)? {
-        word if word.eq_ignore_ascii_case(b"open") => Fail::Open,
-        word if word.eq_ignore_ascii_case(b"close") => Fail::Close,
-        other => return Err(Problem::Choice { text: Excerpt::new(other), usage: FAIL }),
-    };
-    if let Some(before) = main.loading.given.fail.replace(cf.place()) {
-        let message = format_args!("replaces the one in {before}; expected once: {FAIL}");
-        main.loading.warnings.note(cf, About::Repeated, When::Always, "ratelimitly_fail", message);
-    }
     Ok(())
 }
 

@@ -57,7 +57,7 @@ pub enum When {
 pub struct Outcome<'a> {
     /// Whether a rule is in effect.
     pub asking: bool,
-    /// Whether requests without a verdict go on.
+    /// Whether a rule is in effect where requests without a verdict go on.
     pub fail_open: bool,
     /// The guards in effect.
     pub guards: Vec<&'a Rc<Guard>>,
@@ -70,7 +70,7 @@ impl When {
         match self {
             When::Always => true,
             When::Asking => outcome.asking,
-            When::FailOpen => outcome.asking && outcome.fail_open,
+            When::FailOpen => outcome.fail_open,
             When::Guarded(tracker) => outcome.guards.iter().any(|guard| Rc::ptr_eq(&guard.tracker, tracker)),
             When::Unfed(guard) => {
                 outcome.guards.iter().any(|known| Rc::ptr_eq(known, guard))

@@ -127,7 +127,8 @@ impl Driver {
             any = true;
             // A panic in here must not lose the waiter.
             border::guarded("an admission's log lines", (), || self.note_end(&waiter, &completion));
-            waiter.finish(self.verdict_index, self.decision(completion.outcome));
+            let decision = decision(&waiter, completion.outcome);
+            waiter.finish(self.verdict_index, decision);
         }
         any
     }
@@ -140,14 +141,6 @@ impl Driver {
         notes::completion(waiter.request().log(), self.detail, completion, waiter.context().asked());
     }
 
-    fn decision(&self, outcome: Outcome) -> Decision {
-        match outcome {
-            Outcome::Allow => Decision::Allow,
-            Outcome::Deny => Decision::Deny,
-            Outcome::Failed(_) => Decision::of_failure(self.fail),
-        }
-    }
-
     /// The core has panicked: this driver goes, and every request that waited follows the failure policy.
     fn collapse(&self) {
         if let Some(home) = self.home.upgrade() {
@@ -158,8 +151,17 @@ impl Driver {
             // The borrow ends with this statement, before the request runs.
             let waiting = self.waiting.borrow_mut()[index].take();
             if let Some(Waiting { waiter, .. }) = waiting {
-                waiter.finish(self.verdict_index, Decision::of_failure(self.fail));
+                let decision = Decision::of_failure(waiter.context().enforcement().fail);
+                waiter.finish(self.verdict_index, decision);
             }
         }
+    }
+}
+
+fn decision(waiter: &Waiter, outcome: Outcome) -> Decision {
+    match outcome {
+        Outcome::Allow => Decision::Allow,
+        Outcome::Deny => Decision::Deny,
+        Outcome::Failed(_) => Decision::of_failure(waiter.context().enforcement().fail),
     }
 }

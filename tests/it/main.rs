@@ -5,6 +5,7 @@
 mod admission;
 mod checks;
 mod configuration;
+mod controls;
 mod cross;
 mod dns;
 mod endpoints;

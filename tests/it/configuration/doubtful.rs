@@ -238,7 +238,20 @@ async fn warns_of_a_failure_policy_that_is_given_twice() {
             ratelimitly_fail close; # (1)
         }";
     warns(text, &[("(1)", &["\"ratelimitly_fail\" directive: replaces the one in", "nginx.conf:"])]).await;
-    warns("http { ratelimitly_fail close; }", &[]).await;
+    let each_in_its_own_context = r#"
+        http {
+            ratelimitly_fail close;
+            server {
+                listen unix:{prefix}/nginx.sock;
+                ratelimitly_fail open;
+                location / { ratelimitly_fail close; }
+                location /twice {
+                    ratelimitly_fail close;
+                    ratelimitly_fail close; # (1)
+                }
+            }
+        }"#;
+    warns(each_in_its_own_context, &[("(1)", &["replaces the one in"])]).await;
 }
 
 #[tokio::test]

@@ -238,13 +238,12 @@ async fn r70_static_label_of_257_bytes() {
 }
 
 /// Good lines everywhere but here.
-const HTTP_ONLY: [&str; 12] = [
+const HTTP_ONLY: [&str; 11] = [
     "ratelimitly_auth_key {key};",
     "ratelimitly_dns_srv rl.example.com;",
     "ratelimitly_dns_resolver 127.0.0.1;",
     "ratelimitly_resolver 127.0.0.1;",
     "ratelimitly_policy standard;",
-    "ratelimitly_fail close;",
     "ratelimitly_bind 127.0.0.1;",
     "ratelimitly_debug on;",
     "ratelimitly_zone z \"bucket=shop\" rate=1r/s;",

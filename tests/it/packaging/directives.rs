@@ -16,8 +16,12 @@ fn captures(pattern_text: &str, text: &str) -> Vec<String> {
 /// Name and contexts of each directive in the table that nginx reads.
 fn in_source() -> BTreeMap<String, &'static str> {
     let table = text("src/conf/commands.rs");
-    let entry = pattern(r#"(?m)^ *(http|place)\(c"(\w+)", \w+\),$"#);
-    let contexts = |kind: &str| if kind == "http" { "http" } else { "server, location" };
+    let entry = pattern(r#"(?m)^ *(http|anywhere|place)\(c"(\w+)", \w+\),$"#);
+    let contexts = |kind: &str| match kind {
+        "http" => "http",
+        "anywhere" => "http, server, location",
+        _ => "server, location",
+    };
     entry.captures_iter(&table).map(|found| (found[2].to_owned(), contexts(&found[1]))).collect()
 }
 
