@@ -4,13 +4,14 @@
 //! input the caller drains the outputs: `transmits` with `handle_sent` until none is left, `poll_deadline`,
 //! `poll_completion`, `poll_discovery`. Nothing is called back, so nothing can be re-entered.
 //!
-//! Rooms: `slots` and `tally` hold the admissions, `outbox` what is to be sent, `discovery` the members and when to
+//! Rooms: `slots` and `tally` hold the admissions, `answer` what decided them, `outbox` what is to be sent, `discovery` the members and when to
 //! look again, `judge` takes responses in, `rounds` carries an admission through its deadlines to its end, `audit` is
 //! for tests.
 //!
 //! No input costs more because of what else is queued, waiting or cancelled. What a queue holds of a cancelled admission
 //! is dropped by the first reader that comes to it.
 
+mod answer;
 #[cfg(feature = "audit")]
 mod audit;
 mod discovery;
@@ -23,6 +24,7 @@ mod slots;
 mod tally;
 mod types;
 
+pub use answer::{Answer, GuardResult, ResourceResult};
 pub use types::{
     AdmissionKey, Ask, Completion, Counters, Discovered, Failure, Outcome, SendResult, StartError, Transmit,
 };
@@ -202,8 +204,10 @@ impl Client {
             self.outbox.withdraw(parcel);
             self.outbox.release(parcel);
             self.slots.end(index);
+            self.slots.drop_answer(index);
             self.slots.free(index);
         } else if let Some(index) = self.slots.ended(key) {
+            self.slots.drop_answer(index);
             self.slots.free(index);
         }
     }
@@ -331,6 +335,13 @@ impl Client {
                 return Some(completion);
             }
         }
+    }
+
+    /// What the deciding answer said, for a key whose completion was taken; `None` for a failure and for a cancelled
+    /// admission. Read it before the next `start`, which may give the slot and its memory to another admission; then it
+    /// is `None` too.
+    pub fn answer(&self, key: AdmissionKey) -> Option<Answer<'_>> {
+        self.slots.answer(key)
     }
 
     /// Whether the caller should start a discovery now; true once for each discovery that is due, until its result is

@@ -10,6 +10,7 @@ pub mod backlog;
 pub mod client;
 pub mod id;
 pub mod key;
+pub mod limits;
 pub mod membership;
 pub mod outage;
 pub mod pace;

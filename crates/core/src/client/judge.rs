@@ -54,7 +54,10 @@ impl Client {
             self.slots.mark_wrong(index, position);
             return Some(());
         }
-        slot.consider(position, response.grants());
+        if slot.prefers(position) {
+            let grants = self.slots.kept[index as usize].keep(&response);
+            self.slots[index].candidate = Candidate::new(position, grants);
+        }
         self.rebind_pending |= tenant.steering_feedback == 0;
         self.slots.mark_answered(index, position);
         self.silence.broken();
@@ -81,14 +84,12 @@ impl Slot {
             && response.resources().len() == usize::from(self.resources)
     }
 
-    /// A valid response. In round 0 the oldest responder is the candidate, later the first one.
-    fn consider(&mut self, position: usize, grants: bool) {
-        let better = match self.candidate.get() {
+    /// Whether a valid response of this member takes the candidate's place. In round 0 the oldest responder is the
+    /// candidate, later the first one.
+    fn prefers(&self, position: usize) -> bool {
+        match self.candidate.get() {
             None => true,
             Some((held, _)) => self.round == 0 && position < held,
-        };
-        if better {
-            self.candidate = Candidate::new(position, grants);
         }
     }
 }

@@ -111,6 +111,9 @@ impl Client {
             self.queue_unanswered(index, Cause::BestEffort);
         }
         self.completions.push_back(self.completion(now, index, outcome));
+        if !decided {
+            self.slots.drop_answer(index);
+        }
         self.outbox.release(parcel);
         self.slots.end(index);
     }

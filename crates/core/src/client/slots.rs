@@ -5,6 +5,7 @@
 //! the last closed one first. Used by the client's other rooms only; it knows neither time nor network.
 
 use super::AdmissionKey;
+use super::answer::{Answer, Kept};
 use crate::id::{RequestId, ServerId};
 use crate::membership::Membership;
 use crate::time::Millis;
@@ -121,6 +122,11 @@ impl Slot {
     }
 }
 
+/// The generation of a slot once its admission is gone.
+fn after_free(generation: u32) -> u32 {
+    (generation | STATE).wrapping_add(1)
+}
+
 /// The rarely used rest of an admission's tally: members from the 64th on, and senders of wrong counts.
 #[derive(Default)]
 pub(super) struct Spill {
@@ -133,6 +139,8 @@ pub(super) struct Spill {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     pub(super) spill: Vec<Spill>,
+    /// What the candidate of each slot said.
+    pub(super) kept: Vec<Kept>,
     free: Vec<u32>,
     by_id: HashTable<u32>,
 }
@@ -165,6 +173,7 @@ impl Slots {
         let index = u32::try_from(self.slots.len()).expect("fewer than 2^32 admissions in flight");
         self.slots.push(Slot::new());
         self.spill.push(Spill::default());
+        self.kept.push(Kept::default());
         index
     }
 
@@ -187,7 +196,7 @@ impl Slots {
     /// Lets the slot of an ended admission be used again.
     pub(super) fn free(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        slot.generation = (slot.generation | STATE).wrapping_add(1);
+        slot.generation = after_free(slot.generation);
         self.free.push(index);
     }
 
@@ -196,6 +205,18 @@ impl Slots {
         let slot = self.slots.get(key.slot as usize)?;
         (key.generation & STATE == LIVE && slot.generation == key.generation + (ENDED - LIVE))
             .then_some(key.slot)
+    }
+
+    /// Drops what an admission's candidate said: it decides nothing.
+    pub(super) fn drop_answer(&mut self, index: u32) {
+        self[index].candidate = Candidate::NONE;
+    }
+
+    /// What decided an admission whose slot is free and has had no other admission since.
+    pub(super) fn answer(&self, key: AdmissionKey) -> Option<Answer<'_>> {
+        let slot = self.slots.get(key.slot as usize)?;
+        slot.candidate.get().filter(|_| slot.generation == after_free(key.generation))?;
+        self.kept[key.slot as usize].answer(slot.guards.into())
     }
 
     /// The admission in flight that this request id names.
