@@ -46,7 +46,7 @@ async fn each_place_has_its_own_failure_policy() {
     nginx.admits().await;
     dev.fault(Fault::Silent).await;
 
-    let (main, open) = (nginx.port(), nginx.named_port("open"));
+    let (main, open) = (nginx.port(), nginx.named_port("port_open"));
     assert_eq!(status(main, "/inherited").await, 429, "the http block's");
     assert_eq!(status(main, "/open").await, 200, "the location's own");
     assert_eq!(status(main, "/open/inner").await, 200, "inherited from the location around");
