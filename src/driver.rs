@@ -1,5 +1,5 @@
-//! A worker's driver: it connects the sans-IO client with the worker's UDP socket, with nginx's timers and with the
-//! requests that wait.
+//! A worker's driver: it connects the sans-IO client with the worker's UDP sockets (`transport`), with the requests that wait
+//! (`waiting`), with discovery (`discovering`) and with nginx's timers.
 //!
 //! Called by the handlers (start, report, cancel) and by the event loop (datagrams, deadlines, discovery). It knows no
 //! wire byte and no directive. Every entry changes the core first, gives up all borrows, and leaves what follows to
@@ -10,32 +10,30 @@ mod notes;
 mod rebind;
 mod receiving;
 mod settle;
+mod transport;
+mod waiting;
 
-use crate::context::{Context, Waiter};
-use crate::discovery::{self, Discovery};
+use crate::context::Context;
+use crate::discovery;
 use crate::fault::{Fault, Faults};
 use crate::logging;
 use crate::nginx::border;
 use crate::nginx::clock;
-use crate::nginx::connection::{OpenError, Ready};
+use crate::nginx::connection::OpenError;
 use crate::nginx::log::{Level, Log};
 use crate::nginx::phases::VariableIndex;
 use crate::nginx::posted::PostedEvent;
-use crate::nginx::timer::Timer;
-use crate::nginx::udp::{BATCH, Bound, Receiver, Sender, UdpSocket};
 use crate::settings::Settings;
-use discovering::Lines;
+use discovering::Discovering;
 pub use notes::Notes;
-use ratelimitly_core::backlog::PutOff;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
-use ratelimitly_core::membership::Membership;
 use ratelimitly_core::time::Millis;
 use ratelimitly_core::wire::Observation;
 use receiving::Reading;
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use transport::Transport;
+use waiting::Table;
 
 /// Longest time that the core's generator is used without fresh bytes, milliseconds.
 const STIR_MS: u64 = 1000;
@@ -86,51 +84,36 @@ pub enum Refused {
     Unavailable(#[from] Unavailable),
 }
 
+/// Whether a driver runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Live,
+    /// The core has panicked, and its state is not to be trusted any more. `settle` clears up in this event-loop iteration.
+    Broken,
+    /// The worker exits.
+    Left,
+}
+
 /// One worker's client and everything it drives.
 ///
 /// Where it is dropped without having been shut down, the fields that hold tasks and sockets go in this order: discovery,
-/// the core, the UDP socket.
+/// the core, the UDP sockets.
 pub struct Driver {
-    discovery: RefCell<Option<Discovery>>,
+    discovering: Discovering,
     core: RefCell<Client>,
-    socket: RefCell<Option<UdpSocket>>,
-    /// The socket before, from which no answers came; it receives for one horizon more.
-    old_socket: RefCell<Option<UdpSocket>>,
-    old_socket_timer: Timer,
-    sender: RefCell<Sender>,
-    receiver: RefCell<Receiver>,
+    transport: Transport,
+    waiting: Table,
+    state: Cell<State>,
     reading: Reading,
-    /// The suspended requests, by their admission's slot. A slot stays taken until its request is about to be resumed.
-    waiting: RefCell<Vec<Option<Waiting>>>,
     settling: Cell<bool>,
+    settle_event: PostedEvent,
     /// When fresh bytes of the kernel were last mixed into the core's generator.
     stirred: Cell<Millis>,
-    /// Set by a panic inside the core, whose state is not to be trusted any more.
-    broken: Cell<bool>,
-    settle_event: PostedEvent,
-    rebind_event: PostedEvent,
-    rebind_timer: Timer,
-    /// Whether the pending rebind has been logged.
-    rebind_noted: Cell<bool>,
     notes: Rc<Notes>,
-    srv_name: String,
-    /// The members found last.
-    membership: RefCell<Option<Arc<Membership>>>,
-    lines: Lines,
-    bind: Option<IpAddr>,
     detail: Level,
     verdict_index: VariableIndex,
     faults: Rc<Faults>,
     home: Weak<dyn Home>,
-    myself: Weak<Driver>,
-}
-
-/// A suspended request.
-struct Waiting {
-    key: AdmissionKey,
-    waiter: Waiter,
-    /// Whether its deadline waits for the rest of what the socket holds.
-    put_off: PutOff,
 }
 
 impl Driver {
@@ -140,56 +123,25 @@ impl Driver {
         logging::refresh(Log::of_cycle(), conf.debug);
         let key = conf.key.as_ref().ok_or(SetUpError::NoKey)?;
         let core = Client::new(key, conf.policy.clone(), seed(&conf.faults)?);
-        if conf.faults.fires(Fault::Resolver) {
-            return Err(discovery::SetupError::NoNameserver.into());
-        }
-        let discovery = Discovery::new(discovering::settings(conf))?;
+        let discovering = Discovering::new(conf)?;
         let driver = Rc::new_cyclic(|myself: &Weak<Driver>| Driver {
-            discovery: RefCell::new(Some(discovery)),
+            discovering,
             core: RefCell::new(core),
-            socket: RefCell::new(None),
-            old_socket: RefCell::new(None),
-            old_socket_timer: rebind::old_socket_timer(myself.clone()),
-            sender: RefCell::new(Sender::new()),
-            receiver: RefCell::new(Receiver::new()),
+            transport: Transport::new(myself, conf, home.notes()),
+            waiting: Table::default(),
+            state: Cell::new(State::Live),
             reading: Reading::new(),
-            waiting: RefCell::default(),
             settling: Cell::new(false),
-            stirred: Cell::new(clock::monotonic()),
-            broken: Cell::new(false),
             settle_event: settle::event(myself.clone()),
-            rebind_event: rebind::event(myself.clone()),
-            rebind_timer: rebind::timer(myself.clone()),
-            rebind_noted: Cell::new(false),
+            stirred: Cell::new(clock::monotonic()),
             notes: home.notes(),
-            bind: conf.bind,
             detail: conf.detail_level(),
-            srv_name: conf.srv_name.clone(),
-            membership: RefCell::default(),
-            lines: Lines::default(),
             verdict_index: conf.verdict_index.get(),
             faults: Rc::clone(&conf.faults),
             home: Rc::downgrade(home),
-            myself: myself.clone(),
         });
-        let socket = driver.open_socket()?;
-        driver.socket.replace(Some(socket));
+        driver.transport.begin()?;
         Ok(driver)
-    }
-
-    fn open_socket(&self) -> Result<UdpSocket, OpenError> {
-        if self.faults.fires(Fault::Socket) {
-            return Err(OpenError::TooManyFiles);
-        }
-        let bound = Bound::open(self.bind)?;
-        if self.faults.fires(Fault::Connection) {
-            return Err(OpenError::NoFreeSlot);
-        }
-        let socket = UdpSocket::register(bound, Rc::new(SocketHandler { driver: self.myself.clone() }))?;
-        if self.faults.fires(Fault::Event) {
-            return Err(OpenError::Refused);
-        }
-        Ok(socket)
     }
 
     /// Starts an admission; `context`'s request must be suspended by the caller then.
@@ -202,13 +154,7 @@ impl Driver {
         let key = key.ok_or(Refused::Broken)??;
         self.leave_silent_port();
         let asked = (ask.guards.len() as u16, ask.resources.len() as u16);
-        let waiter = context.wait(self, key, asked);
-        let mut waiting = self.waiting.borrow_mut();
-        let index = key.slot as usize;
-        if waiting.len() <= index {
-            waiting.resize_with(index + 1, || None);
-        }
-        waiting[index] = Some(Waiting { key, waiter, put_off: PutOff::default() });
+        self.waiting.insert(key, context.wait(self, key, asked));
         Ok(())
     }
 
@@ -224,7 +170,7 @@ impl Driver {
 
     /// Forgets an admission and the request that waited for it.
     pub fn cancel(&self, key: AdmissionKey) {
-        self.take_waiter(key);
+        self.waiting.take(key);
         self.with_core("cancelling an admission", |core| core.cancel(key));
         // Nothing is to be sent, but a rebind may have waited for this one.
         self.settle_soon();
@@ -232,7 +178,7 @@ impl Driver {
 
     /// The socket takes datagrams again: sends what had to wait for that.
     fn send_waiting(self: &Rc<Self>) {
-        if self.socket.borrow().as_ref().is_some_and(UdpSocket::has_room_again) {
+        if self.transport.has_room_again() {
             self.settle();
         }
     }
@@ -240,11 +186,9 @@ impl Driver {
     /// The worker leaves: what is queued goes out, and then nothing of this driver runs any more.
     pub fn shut_down(&self) {
         self.flush();
-        self.discovery.take();
-        self.lines.leave();
-        self.broken.set(true);
-        self.socket.take();
-        self.old_socket.take();
+        self.discovering.leave();
+        self.state.set(State::Left);
+        self.transport.close();
     }
 
     /// Mixes fresh bytes of the kernel into the core's generator, once in a second of activity: two machines that are
@@ -261,9 +205,13 @@ impl Driver {
         }
     }
 
-    /// A core that has panicked starts nothing; its driver is discarded in this turn.
+    fn is_live(&self) -> bool {
+        self.state.get() == State::Live
+    }
+
+    /// A core that has panicked starts nothing; its driver is discarded in this event-loop iteration.
     fn check_sound(&self) -> Result<(), Unavailable> {
-        if self.broken.get() { Err(Unavailable) } else { Ok(()) }
+        if self.is_live() { Ok(()) } else { Err(Unavailable) }
     }
 
     /// Admissions in flight, including requests that are about to go on.
@@ -273,7 +221,7 @@ impl Driver {
 
     /// Runs `body` on the core. A panic in it breaks the driver, and `settle` clears up.
     fn with_core<R>(&self, entry: &'static str, body: impl FnOnce(&mut Client) -> R) -> Option<R> {
-        if self.broken.get() {
+        if !self.is_live() {
             return None;
         }
         let result = border::catch(entry, || {
@@ -283,17 +231,11 @@ impl Driver {
             body(&mut self.core.borrow_mut())
         });
         if result.is_none() {
-            self.broken.set(true);
-            // Whoever waits learns of it in this turn, wherever the panic was.
+            self.state.set(State::Broken);
+            // The requests that wait learn of it in this event-loop iteration, wherever the panic was.
             self.settle_soon();
         }
         result
-    }
-
-    fn take_waiter(&self, key: AdmissionKey) -> Option<Waiter> {
-        let mut waiting = self.waiting.borrow_mut();
-        let entry = waiting.get_mut(key.slot as usize)?;
-        entry.take_if(|entry| entry.key == key).map(|entry| entry.waiter)
     }
 }
 
@@ -305,23 +247,4 @@ fn seed(faults: &Faults) -> Result<[u8; 32], SetUpError> {
     }
     getrandom::fill(&mut seed).map_err(SetUpError::Random)?;
     Ok(seed)
-}
-
-/// What the socket's connection keeps: a driver that is gone is no longer called.
-struct SocketHandler {
-    driver: Weak<Driver>,
-}
-
-impl Ready for SocketHandler {
-    fn readable(&self) {
-        if let Some(driver) = self.driver.upgrade() {
-            driver.receive();
-        }
-    }
-
-    fn writable(&self) {
-        if let Some(driver) = self.driver.upgrade() {
-            driver.send_waiting();
-        }
-    }
 }

@@ -2,17 +2,19 @@
 
 mod lines;
 
-pub(super) use lines::Lines;
-
 use super::Driver;
-use crate::discovery::{self, Event, Found, Handler, Skipped};
+use crate::discovery::{self, Discovery, Event, Found, Handler, Skipped};
+use crate::fault::Fault;
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
 use crate::settings::Settings;
+use lines::Lines;
 use ratelimitly_core::client::Discovered;
 use ratelimitly_core::membership::gathering::Gathered;
 use ratelimitly_core::membership::{LeftOut, Member, Membership};
+use std::cell::RefCell;
 use std::fmt;
+use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -20,41 +22,76 @@ use std::sync::Arc;
 /// milliseconds.
 const RESOLUTION_DELAY_MS: u32 = 50;
 
+/// Discovery as the driver keeps it.
+pub(super) struct Discovering {
+    discovery: RefCell<Option<Discovery>>,
+    srv_name: String,
+    /// The members found last.
+    known: RefCell<Option<Arc<Membership>>>,
+    lines: Lines,
+}
+
 impl Driver {
-    /// Starts a discovery if one is due. Its events come in later turns of the event loop.
+    /// Starts a discovery if one is due. Its events come in later event-loop iterations.
     pub(super) fn discover_if_due(self: &Rc<Self>) {
         let now = clock::monotonic();
-        if self.with_core("discovery", |core| core.poll_discovery(now)) != Some(true) {
-            return;
+        if self.with_core("discovery", |core| core.poll_discovery(now)) == Some(true) {
+            self.discovering.start(handler(Rc::downgrade(self)));
         }
-        let known = self.membership.borrow().clone();
-        let discovery = self.discovery.borrow();
-        let Some(discovery) = discovery.as_ref() else { return };
-        discovery.start(known, handler(Rc::downgrade(self)));
     }
 
     fn heard(self: &Rc<Self>, event: Event) {
         let now = clock::monotonic();
         match event {
-            Event::Waits(nameservers) => {
-                self.lines.waits(&self.srv_name, &nameservers);
-                return;
-            }
+            Event::Waits(nameservers) => return self.discovering.waits(&nameservers),
             Event::Usable(membership) => {
-                let membership = self.remember(membership, None);
+                let membership = self.discovering.remember(membership, None);
                 self.with_core("members", |core| core.handle_usable(now, membership));
             }
-            Event::Ended(Ok(found)) => self.discovered(found),
+            Event::Ended(Ok(found)) => {
+                let found = self.discovering.found(found);
+                self.with_core("members", |core| core.handle_discovered(now, found));
+            }
             Event::Ended(Err(error)) => {
-                self.lines.failed(&error);
+                self.discovering.lines.failed(&error);
                 self.with_core("a failed discovery", |core| core.handle_discovery_failed(now));
             }
         }
         self.settle();
     }
+}
 
-    fn discovered(&self, found: Found) {
-        let now = clock::monotonic();
+impl Discovering {
+    pub fn new(conf: &Settings) -> Result<Discovering, discovery::SetupError> {
+        if conf.faults.fires(Fault::Resolver) {
+            return Err(discovery::SetupError::NoNameserver);
+        }
+        Ok(Discovering {
+            discovery: RefCell::new(Some(Discovery::new(settings(conf))?)),
+            srv_name: conf.srv_name.clone(),
+            known: RefCell::default(),
+            lines: Lines::default(),
+        })
+    }
+
+    /// Ends the tasks and closes the sockets.
+    pub fn leave(&self) {
+        self.discovery.take();
+        self.lines.leave();
+    }
+
+    fn start(&self, handler: Handler) {
+        let known = self.known.borrow().clone();
+        if let Some(discovery) = self.discovery.borrow().as_ref() {
+            discovery.start(known, handler);
+        }
+    }
+
+    fn waits(&self, nameservers: &[SocketAddr]) {
+        self.lines.waits(&self.srv_name, nameservers);
+    }
+
+    fn found(&self, found: Found) -> Discovered {
         let Found { gathered: Gathered { membership, partial, left_out }, ttl_s } = found;
         self.lines.succeeded();
         if let Some(lacking) = &partial {
@@ -62,16 +99,13 @@ impl Driver {
         }
         self.lines.over_bounds(&self.srv_name, &left_out);
         let membership = self.remember(membership, Some(left_out));
-        let partial = partial.is_some();
-        self.with_core("members", |core| {
-            core.handle_discovered(now, Discovered { membership, ttl_s, partial })
-        });
+        Discovered { membership, ttl_s, partial: partial.is_some() }
     }
 
     /// Logs a membership that differs from the last one, or of which something else was left out, which shows at a
     /// discovery's end. The same members stay the same allocation.
     fn remember(&self, membership: Membership, left_out: Option<LeftOut>) -> Arc<Membership> {
-        let mut known = self.membership.borrow_mut();
+        let mut known = self.known.borrow_mut();
         let same = known.as_ref().is_some_and(|known| **known == membership);
         if !same || self.lines.leaves_out_more(left_out.as_ref()) {
             Log::of_cycle().write(
@@ -120,7 +154,7 @@ impl fmt::Display for List<'_> {
 }
 
 /// What discovery is to look up, and whom to ask.
-pub(super) fn settings(settings: &Settings) -> discovery::Settings {
+fn settings(settings: &Settings) -> discovery::Settings {
     discovery::Settings {
         srv_name: settings.srv_name.clone(),
         dns: settings.dns.clone(),

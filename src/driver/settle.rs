@@ -4,13 +4,12 @@
 //! turn of the event loop, so that admissions started in one turn are sent by one system call. A resumed request may
 //! change the core again; the loop goes on until nothing is left.
 
-use super::{BATCH, Driver, Waiting, notes};
+use super::{Driver, State, notes};
 use crate::context::{Decision, Waiter};
 use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::posted::PostedEvent;
-use crate::nginx::udp::Outgoing;
-use ratelimitly_core::client::{Client, Completion, Outcome, SendResult, Transmit};
+use ratelimitly_core::client::{Completion, Outcome};
 use std::rc::{Rc, Weak};
 
 /// The event behind `settle_soon`.
@@ -53,12 +52,12 @@ impl Driver {
         loop {
             self.flush();
             self.arm_deadlines();
-            if self.broken.get() {
-                self.collapse();
-                return;
-            }
-            if !self.resume_ended() && !self.broken.get() {
-                break;
+            match self.state.get() {
+                // A panic while they were resumed is met in the next round.
+                State::Live if self.resume_ended() || !self.is_live() => {}
+                State::Live => break,
+                State::Broken => return self.collapse(),
+                State::Left => return,
             }
         }
         drop(running);
@@ -76,45 +75,17 @@ impl Driver {
     pub(super) fn flush(&self) {
         // Most calls find nothing: a request that goes on seldom leaves something to send. What a panic has left of the core
         // is not even looked at.
-        if self.broken.get() || !self.core.borrow().has_transmits() {
+        if !self.is_live() || !self.core.borrow().has_transmits() {
             return;
         }
-        while self.with_core("sending", |core| self.send_batch(core)) == Some(true) {}
-    }
-
-    /// Sends at most one batch and tells the core what became of each datagram. Says whether there may be more to send.
-    fn send_batch(&self, core: &mut Client) -> bool {
-        let now = clock::monotonic();
-        let socket = self.socket.borrow();
-        let Some(socket) = socket.as_ref().filter(|socket| !socket.is_full()) else { return false };
-        let mut results = [SendResult::Failed; BATCH];
-        let mut sender = self.sender.borrow_mut();
-        let datagrams = core.transmits(now, BATCH);
-        let datagrams = datagrams.map(|Transmit { to, bytes, replay }| Outgoing { to, bytes, alone: replay });
-        let sent = socket.send(&mut sender, datagrams, &mut results);
-        if let Some((place, error)) = sender.refused.take() {
-            core.transmits(now, BATCH).nth(place).inspect(|one| self.notes.send_refused(one.to, error));
-        }
-        if let Some(error) = sender.without_batches.take() {
-            self.notes.call_refused("sendmmsg", "sendto", &error);
-        }
-        if let Some((place, error)) = sender.unsegmented.take() {
-            core.transmits(now, BATCH).nth(place).inspect(|one| self.notes.unsegmented(one.to, error));
-        }
-        core.handle_sent(now, &results[..sent]);
-        // Less than a whole batch is the rest of the queue.
-        sent == BATCH && !socket.is_full()
+        while self.with_core("sending", |core| self.transport.send(core)) == Some(true) {}
     }
 
     fn arm_deadlines(&self) {
         let now = clock::monotonic();
         while let Some((key, deadline)) = self.with_core("a deadline", |core| core.poll_deadline()).flatten()
         {
-            if let Some(Some(entry)) = self.waiting.borrow().get(key.slot as usize)
-                && entry.key == key
-            {
-                entry.waiter.context().wake_at(now, deadline);
-            }
+            self.waiting.wake_at(key, now, deadline);
         }
     }
 
@@ -123,7 +94,7 @@ impl Driver {
         let mut any = false;
         while let Some(completion) = self.with_core("an end", |core| core.poll_completion()).flatten() {
             // From here on another request may get the slot, so its waiter must be out of the table.
-            let Some(waiter) = self.take_waiter(completion.key) else { continue };
+            let Some(waiter) = self.waiting.take(completion.key) else { continue };
             any = true;
             // A panic in here must not lose the waiter.
             border::guarded("an admission's log lines", (), || self.note_end(&waiter, &completion));
@@ -146,11 +117,8 @@ impl Driver {
         if let Some(home) = self.home.upgrade() {
             home.broke();
         }
-        let slots = self.waiting.borrow().len();
-        for index in 0..slots {
-            // The borrow ends with this statement, before the request runs.
-            let waiting = self.waiting.borrow_mut()[index].take();
-            if let Some(Waiting { waiter, .. }) = waiting {
+        for index in 0..self.waiting.slots() {
+            if let Some(waiter) = self.waiting.take_slot(index) {
                 let decision = Decision::of_failure(waiter.context().enforcement().fail);
                 waiter.finish(self.verdict_index, decision);
             }

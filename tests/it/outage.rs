@@ -212,8 +212,8 @@ async fn o13_a_read_takes_batches_of_64_and_leaves_the_rest_to_the_next_iteratio
     };
 
     assert!(source("crates/core/src/backlog.rs").contains("pub const BATCH: usize = 64;"));
-    assert!(source("src/driver/receiving.rs").contains("read.datagrams + BATCH > most"));
-    assert!(source("src/driver/receiving.rs").contains("socket.resume_later()"));
+    assert!(source("src/driver/transport.rs").contains("read.datagrams + BATCH > most"));
+    assert!(source("src/driver/transport.rs").contains("socket.resume_later()"));
     let connection = source("src/nginx/connection.rs");
     assert!(connection.contains("ngx_post_event(read, ptr::addr_of_mut!(ffi::ngx_posted_next_events))"));
 }

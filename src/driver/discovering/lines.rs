@@ -18,7 +18,7 @@ const WORDS: Words =
 
 /// What is known of the lines so far.
 #[derive(Default)]
-pub(in crate::driver) struct Lines {
+pub(super) struct Lines {
     failures: RefCell<Outage>,
     waits: RefCell<Paced>,
     partial: RefCell<Paced>,
@@ -40,7 +40,7 @@ impl Lines {
     }
 
     /// The worker exits.
-    pub(in crate::driver) fn leave(&self) {
+    pub(super) fn leave(&self) {
         let end = self.failures.borrow_mut().leave(clock::monotonic());
         end.inspect(|end| self.ended(*end));
     }
