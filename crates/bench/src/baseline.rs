@@ -2,7 +2,7 @@
 //! repository. Instructions and not seconds, because machines differ.
 
 use crate::conditions::{self, bare};
-use crate::counts::{self, Load};
+use crate::counts::{self, Instructions, Load};
 use crate::surroundings::Servers;
 use crate::{Error, results};
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 const TOLERANCE: f64 = 0.05;
 /// Requests of the longer run.
 const REQUESTS: u64 = 1000;
+/// Tries under nginx, of which the least counts are taken.
+const TRIES: usize = 3;
 /// Admissions of the core's shorter run.
 const ADMISSIONS: u64 = 4000;
 
@@ -31,12 +33,13 @@ struct Figures {
 /// # Errors
 /// A figure that is too high, or a measurement that failed.
 pub fn check(arguments: &crate::Check) -> Result<(), Error> {
-    let now = measure()?;
     if arguments.update {
+        let now = measure(0)?;
         println!("instructions per admission: core {}, under nginx {} (kept)", now.core, now.nginx);
         return results::write(&arguments.baseline, &now);
     }
     let kept = read(&arguments.baseline)?;
+    let now = measure(most(kept.nginx))?;
     let core = compare("in the core", now.core, kept.core);
     let nginx = compare("under nginx", now.nginx, kept.nginx);
     core.and(nginx)
@@ -65,12 +68,31 @@ fn compare(what: &str, now: u64, kept: u64) -> Result<(), Error> {
     Ok(())
 }
 
-fn measure() -> Result<Figures, Error> {
+/// The highest figure that is no failure.
+fn most(kept: u64) -> u64 {
+    (kept as f64 * (1.0 + TOLERANCE)) as u64
+}
+
+/// Measures. Under nginx the least counts of several tries make the figure; one of at most `enough` ends the tries.
+fn measure(enough: u64) -> Result<Figures, Error> {
     let core = counts::program(&core_program()?, ADMISSIONS)?;
     let servers = Servers::start()?;
     let module = conditions::module(&servers.one, &servers.aes, conditions::SINGLE_ROUND)?;
     let load = Load::closed(1, REQUESTS);
-    let nginx = counts::instructions(&module, load)? - counts::instructions(&bare().parts, load)?;
+    let count = || -> Result<_, Error> {
+        Ok((Instructions::count(&module, load)?, Instructions::count(&bare().parts, load)?))
+    };
+    let (mut with, mut without) = count()?;
+    let added = |with: Instructions, without: Instructions| with.per_request() - without.per_request();
+    for _ in 1..TRIES {
+        if added(with, without) <= enough as f64 {
+            break;
+        }
+        println!("under nginx {:.0}: once more, for a busy machine adds to a count", added(with, without));
+        let again = count()?;
+        (with, without) = (with.least(again.0), without.least(again.1));
+    }
+    let nginx = added(with, without);
     Ok(Figures { core: core.round() as u64, nginx: nginx.round() as u64 })
 }
 

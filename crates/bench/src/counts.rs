@@ -40,13 +40,38 @@ impl Load {
 /// System calls by name.
 pub type Calls = BTreeMap<String, f64>;
 
+/// User instructions of a shorter and a longer run, the least of as many as were made. What a busy machine adds to a run (a
+/// second that begins, and fresh random bytes with it, or one more turn of the event loop) only ever makes it dearer.
+#[derive(Clone, Copy, Debug)]
+pub struct Instructions {
+    short: u64,
+    long: u64,
+    /// Requests of the longer run alone.
+    more: u64,
+}
+
+impl Instructions {
+    /// Makes both runs once.
+    pub fn count(parts: &Parts, load: Load) -> Result<Instructions, Error> {
+        let (both, more) = load.requests;
+        let count = |requests| callgrind_total(&run(parts, Mode::Callgrind, load, requests)?);
+        Ok(Instructions { short: count(both)?, long: count(both + more)?, more })
+    }
+
+    /// The lesser of each run.
+    pub fn least(self, other: Instructions) -> Instructions {
+        Instructions { short: self.short.min(other.short), long: self.long.min(other.long), more: self.more }
+    }
+
+    /// Of one request, nginx's own included.
+    pub fn per_request(self) -> f64 {
+        (self.long as f64 - self.short as f64) / self.more as f64
+    }
+}
+
 /// User instructions of one request, nginx's own included.
 pub fn instructions(parts: &Parts, load: Load) -> Result<f64, Error> {
-    let (both, more) = load.requests;
-    let count =
-        |requests| -> Result<u64, Error> { callgrind_total(&run(parts, Mode::Callgrind, load, requests)?) };
-    let (short, long) = (count(both)?, count(both + more)?);
-    Ok((long as f64 - short as f64) / more as f64)
+    Ok(Instructions::count(parts, load)?.per_request())
 }
 
 /// System calls of one request, likewise.
