@@ -1,5 +1,5 @@
-//! What the module keeps for one client request: the admission it waits for, the decision about it, and the tracker
-//! its latency will be reported to.
+//! What the module keeps for one client request: what was asked for it (`details`), the admission it waits for, the decision
+//! about it (`decision`), and the tracker its latency will be reported to.
 //!
 //! It lies in the request's own pool. Internal redirects clear nginx's table of contexts, so it is found again through
 //! the pool's cleanup list; when the pool goes, its admission is cancelled. It sends nothing and decides nothing.
@@ -7,63 +7,29 @@
 //! This is the one room beside `nginx/` that keeps pointers to requests: [`Waiter`] is such a pointer, and a context that
 //! waits takes its waiter back from the driver before it goes.
 
+mod decision;
+mod details;
+
+pub use decision::{Cause, Decision, End, Outcome};
+pub use details::Details;
+
+use crate::conf::Admission;
 use crate::driver::Driver;
 use crate::nginx::border;
-use crate::nginx::phases::{NoteIndex, VariableIndex};
-use crate::nginx::request::{Kept, Request};
+use crate::nginx::clock;
+use crate::nginx::log::Level;
+use crate::nginx::phases::{NoteIndex, VariableRange};
+use crate::nginx::request::{Kept, NoMemory, Request};
 use crate::nginx::timer::{Leaving, RawTimer};
-use crate::settings::{Enforcement, Fail};
+use crate::settings::Enforcement;
 use ngx::ffi::{ngx_event_t, ngx_http_request_t};
 use ngx::http::HTTPStatus;
-use ratelimitly_core::client::AdmissionKey;
-use ratelimitly_core::id::{TrackerId, TrackerSettings};
+use ratelimitly_core::client::{AdmissionKey, Answer, Ask};
+use ratelimitly_core::id::{ServerId, TrackerId, TrackerSettings};
 use ratelimitly_core::time::Millis;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::ptr::NonNull;
 use std::rc::{Rc, Weak};
-
-/// What was decided about a request. It never changes afterwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// A valid result that allows.
-    Allow,
-    /// A valid result that denies.
-    Deny,
-    /// No valid result, and `ratelimitly_fail open`.
-    FailOpen,
-    /// No valid result, and `ratelimitly_fail close`.
-    FailClose,
-    /// The module itself failed.
-    Internal,
-}
-
-impl Decision {
-    /// What `ratelimitly_fail` makes of the absence of a valid result.
-    pub fn of_failure(fail: Fail) -> Decision {
-        match fail {
-            Fail::Open => Decision::FailOpen,
-            Fail::Close => Decision::FailClose,
-        }
-    }
-
-    /// The text of `$ratelimitly_verdict`; only a valid result has one.
-    pub fn verdict(self) -> Option<&'static [u8]> {
-        match self {
-            Decision::Allow => Some(b"allow"),
-            Decision::Deny => Some(b"deny"),
-            Decision::FailOpen | Decision::FailClose | Decision::Internal => None,
-        }
-    }
-
-    /// The HTTP status that refuses the request; `None` where it proceeds.
-    pub fn refusal(self) -> Option<HTTPStatus> {
-        match self {
-            Decision::Allow | Decision::FailOpen => None,
-            Decision::Deny | Decision::FailClose => Some(HTTPStatus::TOO_MANY_REQUESTS),
-            Decision::Internal => Some(HTTPStatus::INTERNAL_SERVER_ERROR),
-        }
-    }
-}
 
 /// The note of a request that has entered the handler.
 const ENTERED: u32 = 1;
@@ -91,12 +57,16 @@ pub fn refused_before(request: &Request, passage: NoteIndex) -> bool {
 enum State {
     /// No admission yet: nothing is asked of the server where the request has been so far.
     Idle,
+    /// The same, and rules stood there of which none applied.
+    Skipped,
     /// An admission is in flight.
     Waiting {
         /// Whose admission it is; gone when the worker leaves or its client broke.
         driver: Weak<Driver>,
         /// Which one.
         key: AdmissionKey,
+        /// When it began.
+        since: Millis,
     },
     /// The end.
     Decided {
@@ -126,8 +96,9 @@ pub struct Context {
     report: Cell<Report>,
     /// What the operator has chosen where the request asked.
     enforcement: Cell<Enforcement>,
-    /// Guards and resources asked for, for the log line.
-    asked: Cell<(u16, u16)>,
+    /// Whether the rules are only tried out there.
+    dry_run: Cell<bool>,
+    details: RefCell<Details>,
     /// Armed while waiting, to the admission's next deadline; the worker does not leave before.
     timer: RawTimer,
 }
@@ -156,7 +127,8 @@ impl Context {
             state: RefCell::new(State::Idle),
             report: Cell::new(Report::Unsettled),
             enforcement: Cell::default(),
-            asked: Cell::new((0, 0)),
+            dry_run: Cell::new(false),
+            details: RefCell::new(Details::new()),
             timer: RawTimer::new(on_deadline, Leaving::Waits),
         })?;
         // SAFETY: the context is in its final place in the pool, and neither moves nor goes before its timer does.
@@ -173,49 +145,109 @@ impl Context {
     pub fn decision(&self) -> Option<Decision> {
         match *self.state.borrow() {
             State::Decided { decision, .. } => Some(decision),
-            State::Idle | State::Waiting { .. } => None,
+            State::Idle | State::Skipped | State::Waiting { .. } => None,
         }
     }
 
     /// Keeps what the operator has chosen for the location that is about to ask.
-    pub fn set_enforcement(&self, enforcement: Enforcement) {
+    pub fn set_enforcement(&self, enforcement: Enforcement, dry_run: bool) {
         self.enforcement.set(enforcement);
+        self.dry_run.set(dry_run);
     }
 
-    /// What the operator has chosen where the request asked.
-    pub fn enforcement(&self) -> Enforcement {
-        self.enforcement.get()
+    /// Whether denials and failures are not enforced where the request asked.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run.get()
+    }
+
+    /// Keeps what is about to be asked.
+    ///
+    /// # Errors
+    /// [`NoMemory`] of nginx for more zones and guards than the context holds itself.
+    pub fn ask(&self, request: &Request, admission: &Rc<Admission>, ask: &Ask<'_>) -> Result<(), NoMemory> {
+        let mut details = self.details.borrow_mut();
+        // SAFETY: the details lie in the context, which the same pool drops before its memory goes.
+        let kept = unsafe {
+            details.ask(admission, ask, |len| request.pool_slice(len), |len| request.pool_slice(len))
+        };
+        if kept { Ok(()) } else { Err(NoMemory) }
+    }
+
+    /// Keeps what the deciding answer said.
+    pub fn keep_answer(&self, server: ServerId, answer: &Answer<'_>) {
+        self.details.borrow_mut().answer(server, answer);
+    }
+
+    /// What was asked and answered.
+    pub fn details(&self) -> Ref<'_, Details> {
+        self.details.borrow()
+    }
+
+    /// Notes that rules stood where the request is, and that none of them applied.
+    pub fn skip(&self, request: &Request, variables: VariableRange) {
+        self.state.replace(State::Skipped);
+        request.forget_variables(variables);
+    }
+
+    /// Whether the request has come to rules and none of them applied; `false` once it has asked after all.
+    pub fn is_skipped(&self) -> bool {
+        matches!(*self.state.borrow(), State::Skipped)
     }
 
     /// Notes that the admission `key` of `driver` is in flight. The driver must keep the result until the admission has
     /// ended or is cancelled, and no longer.
-    pub fn wait(&self, driver: &Rc<Driver>, key: AdmissionKey, asked: (u16, u16)) -> Waiter {
-        self.asked.set(asked);
-        self.state.replace(State::Waiting { driver: Rc::downgrade(driver), key });
+    pub fn wait(&self, driver: &Rc<Driver>, key: AdmissionKey, since: Millis) -> Waiter {
+        self.state.replace(State::Waiting { driver: Rc::downgrade(driver), key, since });
         Waiter { context: NonNull::from(self) }
     }
 
-    /// Guards and resources asked for.
-    pub fn asked(&self) -> (u16, u16) {
-        self.asked.get()
-    }
-
     /// Records the decision, once: a later one is ignored. Ends the waiting.
-    pub fn decide(&self, request: &Request, verdict_index: VariableIndex, decision: Decision) {
-        if self.decision().is_some() {
-            return;
-        }
+    pub fn decide(&self, request: &Request, variables: VariableRange, end: End) {
+        let took_ms = match &*self.state.borrow() {
+            State::Decided { .. } => return,
+            State::Waiting { since, .. } => clock::monotonic().since(*since),
+            State::Idle | State::Skipped => 0,
+        };
         self.timer.disarm();
+        let enforcement = self.enforcement.get();
+        let guards_alone = end == End::Deny && self.details().refusing_zones().next().is_none();
+        let decision = Decision::new(end, guards_alone, &enforcement, self.is_dry_run(), took_ms);
         self.state.replace(State::Decided { decision, returned: false });
         // An early reader (`set`, `map`) has cached "not found"; the log must see the decision.
-        request.forget_variable(verdict_index);
+        request.forget_variables(variables);
+        if let Some(level) = enforcement.log_level {
+            self.log_refusal(request, level, decision);
+        }
+    }
+
+    /// The line about a refused request, or about one that is let through in dry run. It never names a key.
+    #[cold]
+    fn log_refusal(&self, request: &Request, level: Level, decision: Decision) {
+        let dry_run = if decision.outcome.is_dry_run() { ", dry run" } else { "" };
+        let log = request.log();
+        match (decision.outcome, decision.cause) {
+            (Outcome::Deny | Outcome::DenyDryRun, _) if log.enabled(level) => {
+                let mut names = Vec::new();
+                self.details().write_refusing(&mut names);
+                let names = String::from_utf8_lossy(&names);
+                log.write(level, format_args!("ratelimitly: request denied by {names}{dry_run}"));
+            }
+            (Outcome::FailClose | Outcome::FailCloseDryRun, Some(cause)) => {
+                let cause = cause.word();
+                log.write(
+                    level,
+                    format_args!("ratelimitly: request refused without a verdict: {cause}{dry_run}"),
+                );
+            }
+            _ => {}
+        }
     }
 
     /// Says that a refusal's status is being returned now; `false` if it was before.
     pub fn first_return(&self) -> bool {
         match &mut *self.state.borrow_mut() {
             State::Decided { returned, .. } => !std::mem::replace(returned, true),
-            State::Idle | State::Waiting { .. } => false,
+            State::Idle | State::Skipped | State::Waiting { .. } => false,
         }
     }
 
@@ -254,8 +286,8 @@ impl Context {
     /// Gives the admission up, if one is in flight.
     pub fn cancel(&self) {
         let waiting = match &*self.state.borrow() {
-            State::Waiting { driver, key } => (driver.clone(), *key),
-            State::Idle | State::Decided { .. } => return,
+            State::Waiting { driver, key, .. } => (driver.clone(), *key),
+            State::Idle | State::Skipped | State::Decided { .. } => return,
         };
         self.timer.disarm();
         self.state.replace(State::Idle);
@@ -288,7 +320,7 @@ impl Waiter {
     }
 
     /// Records the decision and lets the request go on. Both it and its context may be gone afterwards.
-    pub fn finish(self, verdict_index: VariableIndex, decision: Decision) {
+    pub fn finish(self, variables: VariableRange, end: End) {
         let request = self.context().request;
         if self.request().connection_lost() {
             // nginx has given the request up already, and something blocked keeps its memory: no decision comes of it.
@@ -296,7 +328,7 @@ impl Waiter {
             // SAFETY: the request is live (see above) and not running; no reference into it is used from here on.
             return unsafe { Request::give_up(request.as_ptr()) };
         }
-        self.context().decide(self.request(), verdict_index, decision);
+        self.context().decide(self.request(), variables, end);
         // SAFETY: the request is live (see above) and suspended: a waiting context's request always is. No reference
         // into it is used from here on.
         unsafe { Request::resume(request.as_ptr()) };
@@ -309,8 +341,8 @@ unsafe extern "C" fn on_deadline(event: *mut ngx_event_t) {
     let context = unsafe { &*(*event).data.cast::<Context>() };
     border::guarded("an admission's timer", (), || {
         let waiting = match &*context.state.borrow() {
-            State::Waiting { driver, key } => driver.upgrade().map(|driver| (driver, *key)),
-            State::Idle | State::Decided { .. } => None,
+            State::Waiting { driver, key, .. } => driver.upgrade().map(|driver| (driver, *key)),
+            State::Idle | State::Skipped | State::Decided { .. } => None,
         };
         // Only the key goes on, so that it would not matter if the context were freed on the way.
         if let Some((driver, key)) = waiting {

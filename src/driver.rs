@@ -21,7 +21,7 @@ use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::connection::OpenError;
 use crate::nginx::log::{Level, Log};
-use crate::nginx::phases::VariableIndex;
+use crate::nginx::phases::VariableRange;
 use crate::nginx::posted::PostedEvent;
 use crate::settings::Settings;
 use discovering::Discovering;
@@ -111,7 +111,7 @@ pub struct Driver {
     stirred: Cell<Millis>,
     notes: Rc<Notes>,
     detail: Level,
-    verdict_index: VariableIndex,
+    variables: VariableRange,
     faults: Rc<Faults>,
     home: Weak<dyn Home>,
 }
@@ -136,7 +136,7 @@ impl Driver {
             stirred: Cell::new(clock::monotonic()),
             notes: home.notes(),
             detail: conf.detail_level(),
-            verdict_index: conf.verdict_index.get(),
+            variables: conf.variables.get(),
             faults: Rc::clone(&conf.faults),
             home: Rc::downgrade(home),
         });
@@ -153,8 +153,7 @@ impl Driver {
         self.settle_soon();
         let key = key.ok_or(Refused::Broken)??;
         self.leave_silent_port();
-        let asked = (ask.guards.len() as u16, ask.resources.len() as u16);
-        self.waiting.insert(key, context.wait(self, key, asked));
+        self.waiting.insert(key, context.wait(self, key, now));
         Ok(())
     }
 

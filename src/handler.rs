@@ -3,14 +3,14 @@
 //!
 //! They decide what nginx does next and nothing else: rendering is `render`'s, waiting the driver's.
 
-use crate::conf::LocationConf;
-use crate::context::{self, Context, Decision};
+use crate::conf::{Admission, LocationConf};
+use crate::context::{self, Cause, Context, Decision, End};
 use crate::cycle_conf::CycleConf;
 use crate::driver::{Refused, Unavailable};
 use crate::fault::Fault;
 use crate::nginx::border;
 use crate::nginx::clock;
-use crate::nginx::request::{Request, WatchError};
+use crate::nginx::request::{NoMemory, Request, WatchError};
 use crate::render::{self, Buffers, Owner, RenderError};
 use ngx::core::Status;
 use ngx::ffi::{ngx_http_request_t, ngx_int_t};
@@ -71,13 +71,18 @@ fn admit(request: &Request, kept: &CycleConf) -> Status {
         return Status::NGX_AGAIN;
     }
     context.settle_report(|| tracker(request, kept, location));
-    match location.admission {
-        Some(_) => start(request, context, kept, location),
-        None => {
-            kept.worker.prepare_report(kept.settings());
-            Status::NGX_DECLINED
-        }
+    match &location.admission {
+        Some(admission) => start(request, context, kept, location, admission),
+        None => pass(kept, location),
     }
+}
+
+/// Nothing is asked here; a report may be sent at the end.
+fn pass(kept: &CycleConf, location: &LocationConf) -> Status {
+    if location.report.is_some() {
+        kept.worker.prepare_report(kept.settings());
+    }
+    Status::NGX_DECLINED
 }
 
 /// What a decided request's handler returns: a refusal's status once, "declined" otherwise. After a refusal only the
@@ -91,9 +96,9 @@ fn status(context: &Context, decision: Decision) -> Status {
     }
 }
 
-fn decide(request: &Request, context: &Context, kept: &CycleConf, decision: Decision) -> Status {
-    context.decide(request, kept.settings().verdict_index.get(), decision);
-    status(context, decision)
+fn decide(request: &Request, context: &Context, kept: &CycleConf, end: End) -> Status {
+    context.decide(request, kept.settings().variables.get(), end);
+    context.decision().map_or(Status::NGX_DECLINED, |decision| status(context, decision))
 }
 
 fn refuse_internally(request: &Request, kept: &CycleConf, cause: &dyn Display) -> Status {
@@ -109,7 +114,7 @@ fn refuse_internally(request: &Request, kept: &CycleConf, cause: &dyn Display) -
     kept.worker.notes().failed_internally(log, cause);
     let Some(context) = Context::of_or_new(request) else { return INTERNAL.into() };
     context.cancel();
-    decide(request, context, kept, Decision::Internal)
+    decide(request, context, kept, End::Internal)
 }
 
 /// The tracker in effect here, rendered; a value that cannot be rendered means that nothing is reported.
@@ -134,31 +139,53 @@ enum NotStarted {
     #[error(transparent)]
     Render(#[from] RenderError),
     #[error(transparent)]
+    NoMemory(#[from] NoMemory),
+    #[error(transparent)]
     Unavailable(#[from] Unavailable),
     #[error(transparent)]
     Refused(#[from] Refused),
 }
 
-fn start(request: &Request, context: &Context, kept: &CycleConf, location: &LocationConf) -> Status {
+/// What became of rules that are in effect.
+enum Started {
+    /// A question is on its way.
+    Asked,
+    /// None of them applies to this request.
+    Skipped,
+}
+
+fn start(
+    request: &Request,
+    context: &Context,
+    kept: &CycleConf,
+    location: &LocationConf,
+    admission: &Rc<Admission>,
+) -> Status {
     if kept.settings().faults.fires(Fault::HandlerPanic) {
         panic!("injected panic in the handler");
     }
-    context.set_enforcement(location.enforcement);
     let mut buffers = kept.take_buffers();
-    let started = try_start(request, context, location, kept, &mut buffers);
+    let started = try_start(request, context, location, admission, kept, &mut buffers);
     kept.return_buffers(buffers);
     match started {
-        Ok(()) if kept.settings().faults.fires(Fault::Watch) => refuse_internally(request, kept, &WatchError),
-        Ok(()) => match request.suspend() {
+        Ok(Started::Skipped) => {
+            context.skip(request, kept.settings().variables.get());
+            pass(kept, location)
+        }
+        Ok(Started::Asked) if kept.settings().faults.fires(Fault::Watch) => {
+            refuse_internally(request, kept, &WatchError)
+        }
+        Ok(Started::Asked) => match request.suspend() {
             Ok(()) => Status::NGX_AGAIN,
             Err(error) => refuse_internally(request, kept, &error),
         },
-        Err(NotStarted::Refused(Refused::Broken)) => refuse_internally(request, kept, &Refused::Broken),
-        Err(NotStarted::Render(error)) if error.is_internal() => refuse_internally(request, kept, &error),
-        Err(cause) => {
-            note_not_started(request, location, kept, &cause);
-            decide(request, context, kept, Decision::of_failure(location.enforcement.fail))
-        }
+        Err(cause) => match cause.cause() {
+            Cause::Internal => refuse_internally(request, kept, &cause),
+            word => {
+                note_not_started(request, location, kept, &cause);
+                decide(request, context, kept, End::Failed(word))
+            }
+        },
     }
 }
 
@@ -166,26 +193,41 @@ fn try_start(
     request: &Request,
     context: &Context,
     location: &LocationConf,
+    admission: &Rc<Admission>,
     kept: &CycleConf,
     buffers: &mut Buffers,
-) -> Result<(), NotStarted> {
+) -> Result<Started, NotStarted> {
     kept.worker.notes().admission_begins();
+    context.set_enforcement(location.enforcement, render::render_dry_run(request, &location.dry_run)?);
     let ask = render::render(request, location, buffers)?;
+    if ask.resources.is_empty() && ask.guards.is_empty() {
+        return Ok(Started::Skipped);
+    }
+    if context.is_skipped() {
+        // Since then a reader may have cached the outcome `skip`.
+        request.forget_variables(kept.settings().variables.get());
+    }
+    context.ask(request, admission, &ask)?;
     let driver = kept.worker.driver(kept.settings())?;
-    Ok(driver.start(context, &ask)?)
+    driver.start(context, &ask)?;
+    Ok(Started::Asked)
 }
 
 impl NotStarted {
-    /// The cause in the log line of the admission.
-    fn word(&self) -> &'static str {
+    /// The cause in the admission's log line and in `$ratelimitly_failure`.
+    fn cause(&self) -> Cause {
         match self {
+            NotStarted::Render(error) if error.is_internal() => Cause::Internal,
+            NotStarted::NoMemory(_) | NotStarted::Refused(Refused::Broken) => Cause::Internal,
             NotStarted::Render(_) | NotStarted::Refused(Refused::Start(StartError::Encode(_))) => {
-                "invalid-value"
+                Cause::InvalidValue
             }
-            NotStarted::Refused(Refused::Start(StartError::WindowAboveQuota { .. })) => "window-above-quota",
-            NotStarted::Refused(Refused::Start(StartError::NoMembers)) => "discovery",
-            NotStarted::Refused(Refused::Broken | Refused::Unavailable(_)) | NotStarted::Unavailable(_) => {
-                "worker-not-set-up"
+            NotStarted::Refused(Refused::Start(StartError::WindowAboveQuota { .. })) => {
+                Cause::WindowAboveQuota
+            }
+            NotStarted::Refused(Refused::Start(StartError::NoMembers)) => Cause::Discovery,
+            NotStarted::Refused(Refused::Unavailable(_)) | NotStarted::Unavailable(_) => {
+                Cause::WorkerNotSetUp
             }
         }
     }
@@ -202,7 +244,8 @@ impl NotStarted {
             NotStarted::Refused(
                 Refused::Start(StartError::NoMembers) | Refused::Broken | Refused::Unavailable(_),
             )
-            | NotStarted::Unavailable(_) => None,
+            | NotStarted::Unavailable(_)
+            | NotStarted::NoMemory(_) => None,
         }
     }
 }
@@ -211,7 +254,7 @@ fn note_not_started(request: &Request, location: &LocationConf, kept: &CycleConf
     let log = request.log();
     log.write(
         kept.settings().detail_level(),
-        format_args!("ratelimitly: admission failure={}: {cause}", cause.word()),
+        format_args!("ratelimitly: admission failure={}: {cause}", cause.cause().word()),
     );
     match (cause.owner(location), cause) {
         (Some(owner), NotStarted::Render(error)) => kept.note_refused_value(log, owner, error),

@@ -64,7 +64,7 @@ unsafe extern "C" fn preconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
     let cf = unsafe { Conf::from_ptr(cf) };
     border::guarded("the start of loading", Status::NGX_ERROR, || {
         status(
-            cf.add_variable(variable::NAME, Some(variable::evaluate))
+            cf.add_variables(variable::names(), Some(variable::evaluate))
                 .and_then(|()| cf.add_note(variable::PASSAGE)),
         )
     })
@@ -79,7 +79,7 @@ unsafe extern "C" fn postconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
 
 fn finish_loading(cf: &Conf) -> Result<(), conf::Rejected> {
     let main = conf::finish(cf)?;
-    main.settings.verdict_index.set(cf.variable_index(variable::NAME)?);
+    main.settings.variables.set(cf.variable_range(variable::names())?);
     main.passage.set(cf.note_index(variable::PASSAGE)?);
     cf.put_handler_first(Phase::PreContent, Some(handler::precontent))?;
     cf.put_handler_first(Phase::Log, Some(handler::log))?;

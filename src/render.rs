@@ -8,6 +8,7 @@
 use std::fmt;
 use std::rc::Rc;
 
+use ratelimitly_config::condition;
 use ratelimitly_config::duration::{self, DurationError};
 use ratelimitly_config::rate::{Rate, RateError};
 use ratelimitly_config::text::Excerpt;
@@ -15,7 +16,7 @@ use ratelimitly_core::client::Ask;
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_core::wire::{Guard as GuardBlock, MAX_LABEL, Resource};
 
-use crate::conf::{Guard, Label, LocationConf, NAME_MAX, Parsed, Template, Tracker, Zone};
+use crate::conf::{DryRun, Guard, Label, LocationConf, NAME_MAX, Parsed, Template, Tracker, Zone};
 use crate::nginx::complex_value::EvaluateError;
 use crate::nginx::request::Request;
 
@@ -153,6 +154,18 @@ pub fn render<'a>(
         None => collect(guards, &admission.guards, |guard| render_guard(request, guard))?,
     };
     Ok(Ask { resources, guards, label })
+}
+
+/// Whether this request's rules are only tried out.
+///
+/// # Errors
+/// [`RenderError::Internal`] where nginx fails.
+pub fn render_dry_run(request: &Request, dry_run: &DryRun) -> Result<bool, RenderError> {
+    Ok(match dry_run {
+        DryRun::Off => false,
+        DryRun::On => true,
+        DryRun::Template(template) => condition::is_dry_run(template.value(request)?),
+    })
 }
 
 /// The tracker that a report of this request goes to.

@@ -7,7 +7,7 @@
 use crate::fault::Faults;
 use crate::nginx::conf::ResolverSettings;
 use crate::nginx::log::Level;
-use crate::nginx::phases::VariableIndex;
+use crate::nginx::phases::VariableRange;
 use ratelimitly_core::key::ApiKey;
 use ratelimitly_core::policy::Policy;
 use std::cell::Cell;
@@ -39,6 +39,13 @@ pub struct Enforcement {
     pub log_level: Option<Level>,
 }
 
+impl Enforcement {
+    /// The status of a denial; `guards_alone`: no zone has refused.
+    pub fn denial(&self, guards_alone: bool) -> u16 {
+        self.guard_status.filter(|_| guards_alone).unwrap_or(self.deny_status)
+    }
+}
+
 impl Default for Enforcement {
     fn default() -> Enforcement {
         Enforcement {
@@ -65,8 +72,8 @@ pub struct Settings {
     pub srv_name: String,
     /// How discovery asks for it; without nameservers only where no rule and no report is in effect.
     pub dns: ResolverSettings,
-    /// Index of `$ratelimitly_verdict`.
-    pub verdict_index: Cell<VariableIndex>,
+    /// Where requests keep the values of this module's variables.
+    pub variables: Cell<VariableRange>,
     /// Injected faults.
     pub faults: Rc<Faults>,
 }
@@ -81,7 +88,7 @@ impl Settings {
             debug: false,
             srv_name: String::new(),
             dns: ResolverSettings::default(),
-            verdict_index: Cell::default(),
+            variables: Cell::default(),
             faults: Rc::default(),
         }
     }

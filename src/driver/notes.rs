@@ -4,6 +4,7 @@
 //! The worker's slot keeps them, so that a client that is set up anew does not begin its outages anew. An outage's first
 //! line and its end are errors: nginx's default level must show that nothing is limited.
 
+use crate::context::Cause;
 use crate::nginx::clock;
 use crate::nginx::connection::OpenError;
 use crate::nginx::log::{Level, Log};
@@ -130,7 +131,7 @@ impl Notes {
                 Log::of_cycle(),
                 format_args!(
                     "no valid answer{}: such requests follow ratelimitly_fail",
-                    Cause { done, refused: self.refused.get() }
+                    WithoutAnswer { done, refused: self.refused.get() }
                 ),
             );
         }
@@ -275,12 +276,12 @@ fn paced(pace: &RefCell<Paced>, level: Level, message: fmt::Arguments<'_>) {
 }
 
 /// The part of the line that says why there is no valid answer.
-struct Cause<'a> {
+struct WithoutAnswer<'a> {
     done: &'a Completion,
     refused: Option<(SocketAddr, SendError)>,
 }
 
-impl fmt::Display for Cause<'_> {
+impl fmt::Display for WithoutAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Completion { outcome, members, waited_ms, .. } = self.done;
         let servers = Count(usize::from(*members), "server");
@@ -300,14 +301,14 @@ impl fmt::Display for Cause<'_> {
 }
 
 /// The line of a finished admission: a verdict and whose it is, or the cause of there being none.
-pub(super) fn completion(log: Log, level: Level, done: &Completion, (guards, resources): (u16, u16)) {
+pub(super) fn completion(log: Log, level: Level, done: &Completion, (guards, resources): (usize, usize)) {
     if !log.enabled(level) {
         return;
     }
     let (kind, word) = match done.outcome {
         Outcome::Allow => ("verdict", "allow"),
         Outcome::Deny => ("verdict", "deny"),
-        Outcome::Failed(failure) => ("failure", cause(failure)),
+        Outcome::Failed(failure) => ("failure", Cause::from(failure).word()),
     };
     let Completion { waited_ms, members, answered, round, .. } = done;
     let server = done.server.map_or_else(|| "-".to_owned(), |id| id.to_string());
@@ -318,13 +319,4 @@ pub(super) fn completion(log: Log, level: Level, done: &Completion, (guards, res
              answered={answered} round={round} guards={guards} resources={resources}"
         ),
     );
-}
-
-fn cause(failure: Failure) -> &'static str {
-    match failure {
-        Failure::Timeout => "timeout",
-        Failure::Send => "send",
-        Failure::Discovery => "discovery",
-        Failure::Cardinality => "cardinality",
-    }
 }

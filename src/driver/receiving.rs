@@ -52,7 +52,7 @@ impl Driver {
             self.with_core("an admission's deadline", |core| core.handle_timeout(now, key));
         } else {
             // The rest of what the socket holds comes first.
-            self.waiting.wake_at(key, now, now + PUT_OFF_MS);
+            self.waiting.look(key, |context| context.wake_at(now, now + PUT_OFF_MS));
         }
         self.settle_soon();
     }

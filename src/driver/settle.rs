@@ -5,11 +5,11 @@
 //! change the core again; the loop goes on until nothing is left.
 
 use super::{Driver, State, notes};
-use crate::context::{Decision, Waiter};
+use crate::context::{Cause, End, Waiter};
 use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::posted::PostedEvent;
-use ratelimitly_core::client::{Completion, Outcome};
+use ratelimitly_core::client::{Client, Completion, Outcome};
 use std::rc::{Rc, Weak};
 
 /// The event behind `settle_soon`.
@@ -85,23 +85,31 @@ impl Driver {
         let now = clock::monotonic();
         while let Some((key, deadline)) = self.with_core("a deadline", |core| core.poll_deadline()).flatten()
         {
-            self.waiting.wake_at(key, now, deadline);
+            self.waiting.look(key, |context| context.wake_at(now, deadline));
         }
     }
 
     /// Resumes the requests whose admission has ended, one by one. `false`: there was none.
     fn resume_ended(&self) -> bool {
         let mut any = false;
-        while let Some(completion) = self.with_core("an end", |core| core.poll_completion()).flatten() {
+        while let Some(completion) = self.with_core("an end", |core| self.take_end(core)).flatten() {
             // From here on another request may get the slot, so its waiter must be out of the table.
             let Some(waiter) = self.waiting.take(completion.key) else { continue };
             any = true;
             // A panic in here must not lose the waiter.
             border::guarded("an admission's log lines", (), || self.note_end(&waiter, &completion));
-            let decision = decision(&waiter, completion.outcome);
-            waiter.finish(self.verdict_index, decision);
+            waiter.finish(self.variables, completion.outcome.into());
         }
         any
+    }
+
+    /// The next end. The core has the deciding answer until the next start, so its request takes it over now.
+    fn take_end(&self, core: &mut Client) -> Option<Completion> {
+        let completion = core.poll_completion()?;
+        if let Some((server, answer)) = completion.server.zip(core.answer(completion.key)) {
+            self.waiting.look(completion.key, |context| context.keep_answer(server, &answer));
+        }
+        Some(completion)
     }
 
     fn note_end(&self, waiter: &Waiter, completion: &Completion) {
@@ -109,7 +117,12 @@ impl Driver {
             Outcome::Allow | Outcome::Deny => self.notes.answered(),
             Outcome::Failed(_) => self.notes.unanswered(completion),
         }
-        notes::completion(waiter.request().log(), self.detail, completion, waiter.context().asked());
+        notes::completion(
+            waiter.request().log(),
+            self.detail,
+            completion,
+            waiter.context().details().counts(),
+        );
     }
 
     /// The core has panicked: this driver goes, and every request that waited follows the failure policy.
@@ -119,17 +132,8 @@ impl Driver {
         }
         for index in 0..self.waiting.slots() {
             if let Some(waiter) = self.waiting.take_slot(index) {
-                let decision = Decision::of_failure(waiter.context().enforcement().fail);
-                waiter.finish(self.verdict_index, decision);
+                waiter.finish(self.variables, End::Failed(Cause::Internal));
             }
         }
-    }
-}
-
-fn decision(waiter: &Waiter, outcome: Outcome) -> Decision {
-    match outcome {
-        Outcome::Allow => Decision::Allow,
-        Outcome::Deny => Decision::Deny,
-        Outcome::Failed(_) => Decision::of_failure(waiter.context().enforcement().fail),
     }
 }

@@ -3,10 +3,9 @@
 //!
 //! Called by the driver's other rooms. It resumes no request: the driver does, with what it takes out of the table.
 
-use crate::context::Waiter;
+use crate::context::{Context, Waiter};
 use ratelimitly_core::backlog::{Backlog, PutOff};
 use ratelimitly_core::client::AdmissionKey;
-use ratelimitly_core::time::Millis;
 use std::cell::RefCell;
 
 /// The table.
@@ -50,12 +49,12 @@ impl Table {
         self.slots.borrow_mut()[index].take().map(|entry| entry.waiter)
     }
 
-    /// Arms the timer of the request to `deadline`, if it still waits.
-    pub fn wake_at(&self, key: AdmissionKey, now: Millis, deadline: Millis) {
+    /// Looks at the context of this admission's request, if it still waits.
+    pub fn look(&self, key: AdmissionKey, look: impl FnOnce(&Context)) {
         if let Some(Some(entry)) = self.slots.borrow().get(key.slot as usize)
             && entry.key == key
         {
-            entry.waiter.context().wake_at(now, deadline);
+            look(entry.waiter.context());
         }
     }
 

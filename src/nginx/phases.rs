@@ -25,6 +25,25 @@ impl VariableIndex {
     }
 }
 
+/// Where each request has the cached values of variables that follow each other. The default is of no variables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VariableRange {
+    first: VariableIndex,
+    len: usize,
+}
+
+impl VariableRange {
+    /// The first one.
+    pub fn first(self) -> VariableIndex {
+        self.first
+    }
+
+    /// How many they are.
+    pub fn len(self) -> usize {
+        self.len
+    }
+}
+
 /// Where each request has a number that only this module reads and writes: the slot of a variable that no configuration
 /// can name. It costs no allocation, and internal redirects keep it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,26 +90,49 @@ impl Conf {
         Ok(unsafe { &raw mut (*core.as_ptr()).phases[phase as usize].handlers })
     }
 
-    /// Adds a variable that is computed anew for each reader; call it before the http block is parsed.
-    pub fn add_variable(
+    /// Adds variables that are computed anew for each reader; call it before the http block is parsed. `evaluate` finds a
+    /// name's position in its `data`.
+    pub fn add_variables(
         &self,
-        name: &'static [u8],
+        names: impl Iterator<Item = &'static [u8]> + Clone,
         evaluate: ngx_http_get_variable_pt,
     ) -> Result<(), NoMemory> {
-        self.add(name, evaluate, ffi::NGX_HTTP_VAR_NOCACHEABLE)
+        for (position, name) in names.clone().enumerate() {
+            self.add(name, evaluate, position, ffi::NGX_HTTP_VAR_NOCACHEABLE)?;
+        }
+        // Indexed now, before the http block can name one, so that their slots follow each other.
+        self.variable_range(names).map(drop)
+    }
+
+    /// Where requests keep the values of variables that `add_variables` has added.
+    pub fn variable_range(
+        &self,
+        names: impl Iterator<Item = &'static [u8]>,
+    ) -> Result<VariableRange, NoMemory> {
+        let mut range = VariableRange::default();
+        for (position, name) in names.enumerate() {
+            let index = self.variable_index(name)?;
+            if position == 0 {
+                range.first = index;
+            }
+            assert_eq!(index.0, range.first.0 + position, "nothing else indexes variables in between");
+            range.len = position + 1;
+        }
+        Ok(range)
     }
 
     /// Adds a slot for a note; call it before the http block is parsed. `name` must hold a byte that names in
     /// configurations cannot have, such as a space.
     pub fn add_note(&self, name: &'static [u8]) -> Result<(), NoMemory> {
         // Not in the hash: modules that look variables up by any name (SSI, scripts) do not find it either.
-        self.add(name, Some(no_value), ffi::NGX_HTTP_VAR_NOHASH)
+        self.add(name, Some(no_value), 0, ffi::NGX_HTTP_VAR_NOHASH)
     }
 
     fn add(
         &self,
         name: &'static [u8],
         evaluate: ngx_http_get_variable_pt,
+        data: usize,
         flags: u32,
     ) -> Result<(), NoMemory> {
         let mut name = text(name);
@@ -100,12 +142,13 @@ impl Conf {
             let variable =
                 ffi::ngx_http_add_variable(self.as_ptr(), &mut name, flags).as_mut().ok_or(NoMemory)?;
             variable.get_handler = evaluate;
+            variable.data = data;
         }
         Ok(())
     }
 
     /// The index of a variable in every request's table of cached values.
-    pub fn variable_index(&self, name: &'static [u8]) -> Result<VariableIndex, NoMemory> {
+    fn variable_index(&self, name: &'static [u8]) -> Result<VariableIndex, NoMemory> {
         let mut name = text(name);
         // SAFETY: as in `add`.
         let index = unsafe { ffi::ngx_http_get_variable_index(self.as_ptr(), &mut name) };

@@ -6,7 +6,7 @@
 use crate::nginx::border;
 use crate::nginx::log::Log;
 use crate::nginx::module::ModuleIndex;
-use crate::nginx::phases::{NoteIndex, VariableIndex};
+use crate::nginx::phases::{NoteIndex, VariableIndex, VariableRange};
 use ngx::core::Status;
 use ngx::ffi::{
     self, ngx_connection_t, ngx_http_core_main_conf_t, ngx_http_request_t, ngx_msec_t, ngx_pool_t,
@@ -35,6 +35,31 @@ pub struct WatchError;
 pub unsafe trait Kept: Sized {
     /// The request's pool goes; the value is dropped next.
     fn release(&self);
+}
+
+/// nginx had no memory for a request. It has logged that itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nginx had no memory")]
+pub struct NoMemory;
+
+/// Values in a request's pool.
+pub struct PoolSlice<T> {
+    start: NonNull<T>,
+    len: usize,
+}
+
+impl<T: Copy> PoolSlice<T> {
+    /// The values.
+    pub fn as_ref(&self) -> &[T] {
+        // SAFETY: `pool_slice` has written them, and its caller does not use them once the pool has gone.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    /// The values, to be changed.
+    pub fn as_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `as_ref`; nothing else refers to them.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
 }
 
 type Cleanup = unsafe extern "C" fn(*mut c_void);
@@ -132,37 +157,73 @@ impl Request {
         None
     }
 
-    /// Clears the request's cached value of an indexed variable, so that the next reader computes it.
-    pub fn forget_variable(&self, index: VariableIndex) {
-        self.with_variable(index, |slot| {
-            slot.set_valid(0);
-            slot.set_not_found(0);
+    /// Clears the request's cached values of indexed variables, so that the next reader computes them.
+    pub fn forget_variables(&self, range: VariableRange) {
+        self.with_variables(range.first(), range.len(), |slots| {
+            for slot in slots {
+                slot.set_valid(0);
+                slot.set_not_found(0);
+            }
         });
     }
 
     /// The number that this module has noted here; 0 before it noted any.
     pub fn note(&self, index: NoteIndex) -> u32 {
-        self.with_variable(index.variable(), |slot| slot.len()).unwrap_or(0)
+        self.with_variables(index.variable(), 1, |slots| slots[0].len()).unwrap_or(0)
     }
 
     /// Notes a number of at most 28 bits. The slot's variable stays without a value.
     pub fn set_note(&self, index: NoteIndex, note: u32) {
-        self.with_variable(index.variable(), |slot| slot.set_len(note));
+        self.with_variables(index.variable(), 1, |slots| slots[0].set_len(note));
     }
 
-    /// Calls `look` with a variable's slot; `None` where the request's configuration has no such variable.
-    fn with_variable<T>(
+    /// Calls `look` with the slots of `len` variables; `None` where the request's configuration has no such variables.
+    fn with_variables<T>(
         &self,
-        index: VariableIndex,
-        look: impl FnOnce(&mut ngx_variable_value_t) -> T,
+        first: VariableIndex,
+        len: usize,
+        look: impl FnOnce(&mut [ngx_variable_value_t]) -> T,
     ) -> Option<T> {
         let core = ModuleIndex::http_core().get();
         // SAFETY: a live request's main configuration holds the core module's, which counts the variables that the
-        // request's array was made for. The slot is this thread's, and `look`, from this file, calls nothing of nginx.
+        // request's array was made for. The slots are this thread's, and `look`, from this file, calls nothing of nginx.
         unsafe {
             let core = *(*self.as_ptr()).main_conf.add(core);
             let count = (*core.cast::<ngx_http_core_main_conf_t>()).variables.nelts;
-            (index.get() < count).then(|| look(&mut *(*self.as_ptr()).variables.add(index.get())))
+            if first.get().checked_add(len)? > count {
+                return None;
+            }
+            let slots = (*self.as_ptr()).variables.add(first.get());
+            Some(look(std::slice::from_raw_parts_mut(slots, len)))
+        }
+    }
+
+    /// A copy of `bytes` in the request's pool.
+    ///
+    /// # Errors
+    /// [`NoMemory`]: nginx has none.
+    pub fn pool_copy(&self, bytes: &[u8]) -> Result<&[u8], NoMemory> {
+        // SAFETY: a live pool, whose memory stays as long as the request; `len` bytes are asked for and written.
+        unsafe {
+            let place =
+                NonNull::new(ffi::ngx_pnalloc(self.pool(), bytes.len()).cast::<u8>()).ok_or(NoMemory)?;
+            place.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+            Ok(std::slice::from_raw_parts(place.as_ptr(), bytes.len()))
+        }
+    }
+
+    /// `len` values in the request's pool. `None`: nginx has no memory.
+    ///
+    /// # Safety
+    /// The result must not be used after the request's pool has gone.
+    pub unsafe fn pool_slice<T: Copy + Default>(&self, len: usize) -> Option<PoolSlice<T>> {
+        const { assert!(align_of::<T>() <= align_of::<usize>(), "nginx aligns to a word") };
+        let size = len.checked_mul(size_of::<T>())?;
+        // SAFETY: a live pool; nginx hands out `size` bytes aligned to a word, and each value is written before it is read.
+        unsafe {
+            let start = NonNull::new(ffi::ngx_palloc(self.pool(), size).cast::<T>())?;
+            (0..len).for_each(|index| start.add(index).write(T::default()));
+            Some(PoolSlice { start, len })
         }
     }
 

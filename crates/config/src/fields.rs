@@ -43,7 +43,7 @@ impl<'a> FieldList<'a> {
 
     fn parameter(&mut self, key: &[u8; 1], value: u32) {
         self.out.extend_from_slice(&[b';', key[0], b'=']);
-        number(self.out, value);
+        number(self.out, value.into());
     }
 }
 
@@ -118,8 +118,9 @@ fn hex(byte: u8) -> [u8; 2] {
     [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]
 }
 
-fn number(out: &mut Vec<u8>, value: u32) {
-    let mut digits = [0; 10];
+/// Appends a number in decimal digits.
+pub fn number(out: &mut Vec<u8>, value: u64) {
+    let mut digits = [0; 20];
     let (mut at, mut rest) = (digits.len(), value);
     loop {
         at -= 1;

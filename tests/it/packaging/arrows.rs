@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("render", &["nginx", "conf"]),
     ("discovery", &["nginx", "fault"]),
     ("driver", &["nginx", "logging", "fault", "settings", "discovery", "context"]),
-    ("context", &["nginx", "settings", "driver"]),
+    ("context", &["nginx", "settings", "conf", "driver"]),
     ("worker", &["nginx", "settings", "driver"]),
     ("cycle_conf", &["nginx", "settings", "conf", "render", "worker"]),
     ("variable", &["nginx", "context"]),
