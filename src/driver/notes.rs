@@ -70,7 +70,8 @@ pub struct Notes {
     answers: Kind,
     set_up: Kind,
     internal: Kind,
-    seen: Cell<Counters>,
+    /// Wrong counts and failed sends of last time.
+    seen: Cell<(u64, u64)>,
     cardinality: RefCell<Paced>,
     send_errors: RefCell<Paced>,
     socket: RefCell<Paced>,
@@ -163,17 +164,17 @@ impl Notes {
 
     /// Compares the core's counters with those of last time and logs what went wrong since.
     pub(super) fn counters(&self, counters: &Counters) {
-        let seen = self.seen.replace(*counters);
-        if counters.cardinality != seen.cardinality {
+        let (wrong, unsent) = self.seen.replace((counters.received.cardinality, counters.send_errors));
+        if counters.received.cardinality != wrong {
             warn(
                 &self.cardinality,
                 format_args!(
                     "a response has another number of results than its request asked for; {} so far",
-                    counters.cardinality
+                    counters.received.cardinality
                 ),
             );
         }
-        if counters.send_errors != seen.send_errors
+        if counters.send_errors != unsent
             && let Some((to, error)) = self.refused.get()
         {
             warn(

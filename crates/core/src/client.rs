@@ -26,10 +26,12 @@ mod types;
 
 pub use answer::{Answer, GuardResult, ResourceResult};
 pub use types::{
-    AdmissionKey, Ask, Completion, Counters, Discovered, Failure, Outcome, SendResult, StartError, Transmit,
+    AdmissionKey, Ask, Completion, Counters, Discovered, Failure, Outcome, Received, Reports, SendResult,
+    Sent, StartError, Transmit,
 };
 
 use self::discovery::Discovery;
+use self::judge::TakenCounts;
 use self::outbox::{Cause, Outbox};
 use self::queue::Queue;
 use self::silence::Silence;
@@ -66,7 +68,8 @@ pub struct Client {
     silence: Silence,
     /// Whether a new source port is due because no server answers.
     leaves_port: bool,
-    counters: Counters,
+    send_errors: u64,
+    received: TakenCounts,
 }
 
 impl Client {
@@ -89,7 +92,8 @@ impl Client {
             rebind_pending: false,
             silence: Silence::default(),
             leaves_port: false,
-            counters: Counters::default(),
+            send_errors: 0,
+            received: TakenCounts::default(),
         }
     }
 
@@ -130,6 +134,41 @@ impl Client {
             None => self.wait(index),
         }
         Ok(self.slots.key(index))
+    }
+
+    /// Starts a probe: an admission that no request waits for, which asks whether the servers answer again. Its deadlines,
+    /// answers and completion are those of any admission: the caller keeps the key and handles its deadlines without a
+    /// waiter. Its datagrams count as probes, and it is in flight for a rebind. It never waits for a discovery.
+    ///
+    /// # Errors
+    /// As `start`, with `NoMembers` also while the very first discovery is under way.
+    pub fn start_probe(
+        &mut self,
+        now: Millis,
+        wall: WallMillis,
+        ask: &Ask<'_>,
+    ) -> Result<AdmissionKey, StartError> {
+        self.check_windows(ask.resources)?;
+        self.discovery.want(now);
+        if self.discovery.members().is_none() {
+            return Err(StartError::NoMembers);
+        }
+        let index = self.seal(now, wall, ask)?;
+        self.outbox.mark_probe(self.slots[index].parcel);
+        self.leave_silent_port(now);
+        self.begin(now, index);
+        Ok(self.slots.key(index))
+    }
+
+    /// A request came for which nothing is asked, because the breaker is open or its bucket is remembered: a discovery may
+    /// become due as by any other request.
+    pub fn want_members(&mut self, now: Millis) {
+        self.discovery.want(now);
+    }
+
+    /// The members known.
+    pub fn members(&self) -> Option<&Arc<Membership>> {
+        self.discovery.members()
     }
 
     fn check_windows(&self, resources: &[Resource]) -> Result<(), StartError> {
@@ -224,31 +263,38 @@ impl Client {
     ) -> Result<(), StartError> {
         self.discovery.want(now);
         let (tenant, nonce) = self.envelope(wall);
-        let members = self.discovery.members().ok_or(StartError::NoMembers)?;
+        let Some(members) = self.discovery.members() else {
+            self.outbox.reports.failed += 1;
+            return Err(StartError::NoMembers);
+        };
         let parcel = self.outbox.take();
         let buffer = self.outbox.buffer(parcel);
         let sealed = self.auth.seal_report(buffer, &tenant, &nonce, std::slice::from_ref(observation));
         if sealed.is_ok() {
             let until = now + u64::from(self.policy.horizon_ms());
             for endpoint in members.members().iter().flat_map(|member| &member.endpoints) {
-                self.outbox.push(parcel, *endpoint, Cause::BestEffort, until);
+                self.outbox.push(parcel, *endpoint, Cause::Report, until);
             }
+        } else {
+            self.outbox.reports.failed += 1;
         }
         self.outbox.release(parcel);
         Ok(sealed?)
     }
 
     /// A discovery succeeded: later admissions use these members, admissions that waited start round 0. Those whose
-    /// horizon has passed meanwhile fail.
-    pub fn handle_discovered(&mut self, now: Millis, found: Discovered) {
-        self.discovery.found(now, found);
+    /// horizon has passed meanwhile fail. Says whether the members are others than before.
+    pub fn handle_discovered(&mut self, now: Millis, found: Discovered) -> bool {
+        let are_new = self.discovery.found(now, found);
         self.begin_waiting(now);
+        are_new
     }
 
     /// A discovery that goes on has found these members: they are used from now on, as after `handle_discovered`.
-    pub fn handle_usable(&mut self, now: Millis, membership: Arc<Membership>) {
-        self.discovery.usable(membership);
+    pub fn handle_usable(&mut self, now: Millis, membership: Arc<Membership>) -> bool {
+        let are_new = self.discovery.usable(membership);
         self.begin_waiting(now);
+        are_new
     }
 
     fn begin_waiting(&mut self, now: Millis) {
@@ -283,7 +329,7 @@ impl Client {
     pub fn transmits(&mut self, now: Millis, most: usize) -> impl Iterator<Item = Transmit<'_>> {
         if self.outbox.has_waited() {
             let stale = self.outbox.settle_stale(now, most);
-            self.counters.send_errors += u64::from(stale);
+            self.send_errors += u64::from(stale);
             self.fail_unsent(now);
         }
         self.outbox.transmits().take(most)
@@ -296,7 +342,7 @@ impl Client {
             if !self.outbox.settle(*result) {
                 break;
             }
-            self.counters.send_errors += u64::from(*result == SendResult::Failed);
+            self.send_errors += u64::from(*result == SendResult::Failed);
         }
         self.outbox.finish();
         self.fail_unsent(now);
@@ -388,7 +434,12 @@ impl Client {
 
     /// Counters since the client was made.
     pub fn counters(&self) -> Counters {
-        self.counters
+        Counters {
+            sent: self.outbox.sent(),
+            send_errors: self.send_errors,
+            received: Received::of(&self.received),
+            reports: self.outbox.reports,
+        }
     }
 }
 

@@ -43,11 +43,11 @@ fn k04_duplicate_late_reply_is_ignored() {
     sim.start();
     sim.run(3);
     let late = sim.answer(7, &Reply::deny(0));
-    let dropped = sim.client.counters().dropped;
+    let dropped = sim.client.counters().received.dropped();
     sim.receive(late);
     sim.run(500);
     assert_eq!(sim.outcome(), Outcome::Allow);
-    assert_eq!(sim.client.counters().dropped, dropped + 1);
+    assert_eq!(sim.client.counters().received.dropped(), dropped + 1);
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn waiting() -> Sim {
 /// The answer is dropped silently and the request stays in flight for a good one.
 fn assert_dropped(mut sim: Sim, answer: Vec<u8>) {
     sim.receive(answer);
-    assert_eq!(sim.client.counters().dropped, 1);
+    assert_eq!(sim.client.counters().received.dropped(), 1);
     assert_eq!(sim.client.in_flight(), 1);
     assert!(!sim.client.rebind_pending());
     let good = sim.answer(7, &Reply::allow(0));
@@ -122,7 +122,7 @@ fn junk_of_every_length_is_dropped() {
     for length in 0..prefix.len() {
         sim.receive(prefix[..length].to_vec());
     }
-    assert_eq!(sim.client.counters().dropped, 300 + prefix.len() as u64);
+    assert_eq!(sim.client.counters().received.dropped(), 300 + prefix.len() as u64);
     assert_eq!(sim.client.in_flight(), 1);
 }
 
@@ -149,7 +149,7 @@ fn assert_cardinality(fault: Fault, guards: usize, resources: usize) {
     let done = sim.only();
     assert_eq!(done.outcome, Outcome::Failed(Failure::Cardinality), "{fault:?}");
     assert_eq!((done.server, done.waited_ms, done.answered), (None, 5, 0));
-    assert_eq!(sim.client.counters().cardinality, 1);
+    assert_eq!(sim.client.counters().received.cardinality, 1);
     assert!(!sim.client.rebind_pending(), "what does not count does not steer");
     assert_eq!(sim.sent.len(), 1, "no completion delivery for a failure");
 }

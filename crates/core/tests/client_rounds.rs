@@ -180,7 +180,7 @@ fn x08_malformed_answer_then_a_good_one_after_the_replay() {
     sim.run(500);
     assert_eq!((sim.outcome(), sim.only().waited_ms), (Outcome::Allow, 21));
     assert_eq!(sim.sent.len(), 2);
-    assert_eq!(sim.client.counters().dropped, 1);
+    assert_eq!(sim.client.counters().received.dropped(), 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use crate::wire::RateResponseView;
 
 /// A guard or a resource as the answer has it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     /// A guard's latency or a resource's count.
     value: u32,
@@ -21,20 +21,26 @@ pub(super) struct Kept(Vec<Entry>);
 
 impl Kept {
     /// Keeps what an answer says in the place of an earlier one. Says whether the answer grants.
+    #[inline]
     pub(super) fn keep(&mut self, response: &RateResponseView<'_>) -> bool {
-        self.0.clear();
-        let mut grants = true;
-        self.0.extend(response.guards().map(|guard| {
-            let refused = !guard.passes();
-            grants &= !refused;
-            Entry { value: guard.current_latency_ms, deficit: 0, refused }
-        }));
-        self.0.extend(response.resources().map(|resource| {
-            let refused = resource.deficit > 0;
-            grants &= !refused;
-            Entry { value: resource.actual_rate, deficit: resource.deficit, refused }
-        }));
-        grants
+        let (guards, resources) = (response.guards(), response.resources());
+        let (asked, all) = (guards.len(), guards.len() + resources.len());
+        // Mostly the slot's last admission had as many, and its entries are written over.
+        if self.0.len() != all {
+            self.0.resize(all, Entry::default());
+        }
+        let (kept_guards, kept_resources) = self.0.split_at_mut(asked);
+        let mut refused = false;
+        for (entry, guard) in kept_guards.iter_mut().zip(guards) {
+            *entry = Entry { value: guard.current_latency_ms, deficit: 0, refused: !guard.passes() };
+            refused |= entry.refused;
+        }
+        for (entry, resource) in kept_resources.iter_mut().zip(resources) {
+            let (value, deficit) = (resource.actual_rate, resource.deficit);
+            *entry = Entry { value, deficit, refused: deficit > 0 };
+            refused |= entry.refused;
+        }
+        !refused
     }
 
     /// The answer to a question with so many guards.

@@ -81,14 +81,15 @@ impl Discovery {
         due
     }
 
-    /// Members of a lookup that goes on: usable from now on. What it finds at its end decides how long they live.
-    pub(super) fn usable(&mut self, membership: Arc<Membership>) {
+    /// Members of a lookup that goes on: usable from now on. What it finds at its end decides how long they live. Says
+    /// whether they are others than before.
+    pub(super) fn usable(&mut self, membership: Arc<Membership>) -> bool {
         self.first = false;
-        self.members = Some(membership);
+        self.replace(membership)
     }
 
-    /// A lookup succeeded. Equal members keep their old snapshot, so that nothing else changes hands.
-    pub(super) fn found(&mut self, now: Millis, found: Discovered) {
+    /// A lookup succeeded. Says whether the members are others than before.
+    pub(super) fn found(&mut self, now: Millis, found: Discovered) -> bool {
         self.lookup = Lookup::Idle;
         self.first = false;
         self.found = now;
@@ -98,9 +99,16 @@ impl Discovery {
             0 => ttl_ms,
             partial => (PARTIAL_LIFE_MS << (partial - 1)).min(ttl_ms),
         };
-        if self.members.as_ref().is_none_or(|known| *known != found.membership) {
-            self.members = Some(found.membership);
+        self.replace(found.membership)
+    }
+
+    /// Equal members keep their old snapshot, so that nothing else changes hands.
+    fn replace(&mut self, membership: Arc<Membership>) -> bool {
+        let are_new = self.members.as_ref().is_none_or(|known| *known != membership);
+        if are_new {
+            self.members = Some(membership);
         }
+        are_new
     }
 
     /// A lookup failed: what was known stays.

@@ -5,17 +5,37 @@
 //! the batch touched. It never sends, and never knows where a datagram came from.
 
 use super::slots::{Candidate, Slot};
-use super::{Client, Failure, Outcome};
+use super::{Client, Failure, Outcome, Received};
 use crate::id::ServerId;
 use crate::time::Millis;
-use crate::wire::{self, Pdu, RateResponseView};
+use crate::wire::{self, DecodeError, Pdu, RateResponseView};
+
+/// What a datagram was found to be: the fields of `Received`, as an index of the client's counts.
+#[derive(Clone, Copy)]
+pub(super) enum Taken {
+    Valid,
+    Late,
+    Unknown,
+    Unauthentic,
+    Malformed,
+    Cardinality,
+}
+
+/// Datagrams received, by [`Taken`].
+pub(super) type TakenCounts = [u64; Taken::Cardinality as usize + 1];
+
+impl Received {
+    pub(super) fn of(counts: &TakenCounts) -> Received {
+        let [valid, late, unknown, unauthentic, malformed, cardinality] = *counts;
+        Received { valid, late, unknown, unauthentic, malformed, cardinality }
+    }
+}
 
 impl Client {
     /// Takes in one received datagram (decrypted in place). Judging is left to `finish_batch`.
     pub fn handle_datagram(&mut self, datagram: &mut [u8]) {
-        if self.take_in(datagram).is_none() {
-            self.counters.dropped += 1;
-        }
+        let taken = self.take_in(datagram);
+        self.received[taken as usize] += 1;
     }
 
     /// Judges everything received since the last call: completes admissions that are decided.
@@ -30,19 +50,25 @@ impl Client {
         self.touched.clear();
     }
 
-    /// `None`: the datagram belongs to nothing here.
-    fn take_in(&mut self, datagram: &mut [u8]) -> Option<()> {
-        let claimed = wire::peek(datagram).ok()?;
-        let index = self.slots.find(&claimed.request_id)?;
-        let position = self.slots[index].position(ServerId(claimed.key_or_server_id))?;
-        let (tenant, Pdu::RateResponse(response)) = self.auth.open(datagram).ok()? else { return None };
+    fn take_in(&mut self, datagram: &mut [u8]) -> Taken {
+        let Ok(claimed) = wire::peek(datagram) else { return Taken::Malformed };
+        let Some(index) = self.slots.find(&claimed.request_id) else {
+            return if self.slots.ended_lately(&claimed.request_id) { Taken::Late } else { Taken::Unknown };
+        };
+        let Some(position) = self.slots[index].position(ServerId(claimed.key_or_server_id)) else {
+            return Taken::Unknown;
+        };
+        let (tenant, response) = match self.auth.open(datagram) {
+            Ok((tenant, Pdu::RateResponse(response))) => (tenant, response),
+            Err(DecodeError::Authentication | DecodeError::AuthKind) => return Taken::Unauthentic,
+            Ok(_) | Err(_) => return Taken::Malformed,
+        };
         let slot = &mut self.slots[index];
         if !slot.touched {
             slot.touched = true;
             self.touched.push(index);
         }
         if !slot.counts_match(&response) {
-            self.counters.cardinality += 1;
             tracing::debug!(
                 server = tenant.key_or_server_id,
                 guards = response.guards().len(),
@@ -52,7 +78,7 @@ impl Client {
                 slot.resources,
             );
             self.slots.mark_wrong(index, position);
-            return Some(());
+            return Taken::Cardinality;
         }
         if slot.prefers(position) {
             let grants = self.slots.kept[index as usize].keep(&response);
@@ -61,7 +87,7 @@ impl Client {
         self.rebind_pending |= tenant.steering_feedback == 0;
         self.slots.mark_answered(index, position);
         self.silence.broken();
-        Some(())
+        Taken::Valid
     }
 
     fn judge(&mut self, now: Millis, index: u32) {

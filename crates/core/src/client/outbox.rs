@@ -5,7 +5,7 @@
 //! for: the next reader of the queue drops them. Used by the client's other rooms only; it sends nothing itself.
 
 use super::queue::Queue;
-use super::{AdmissionKey, SendResult, Transmit};
+use super::{AdmissionKey, Reports, SendResult, Sent, Transmit};
 use crate::time::Millis;
 use std::net::SocketAddr;
 
@@ -23,8 +23,9 @@ struct Parcel {
     queued: u32,
     /// Those among them that belong to round 0.
     round_0_left: u32,
-    /// Whether any endpoint of round 0 could be sent to.
-    round_0_sent: bool,
+    /// Whether any endpoint of round 0, or of a report, could be sent to.
+    any_sent: bool,
+    is_probe: bool,
 }
 
 /// Why a datagram is sent.
@@ -34,9 +35,14 @@ pub(super) enum Cause {
     Round0,
     /// A later round.
     Replay,
-    /// A report or completion delivery. No request waits for it.
-    BestEffort,
+    /// Completion delivery. No request waits for it.
+    Completion,
+    /// A latency report. No request waits for it.
+    Report,
 }
+
+/// Where probes are counted, behind the causes.
+const PROBE: usize = Cause::Report as usize + 1;
 
 struct Queued {
     to: SocketAddr,
@@ -61,15 +67,26 @@ pub(super) struct Outbox {
     returned: Vec<Queued>,
     /// Admissions whose round 0 has failed for every endpoint.
     failed: Vec<AdmissionKey>,
+    /// Datagrams that the system took, by [`Cause`], and those of probes at [`PROBE`].
+    sent: [u64; PROBE + 1],
+    pub(super) reports: Reports,
 }
 
 impl Outbox {
     /// A parcel to write a datagram into. Give it to `own` or, once queued, to `release`.
     pub(super) fn take(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
+        let parcel = self.free.pop().unwrap_or_else(|| {
             self.parcels.push(Parcel::default());
             u32::try_from(self.parcels.len() - 1).expect("fewer than 2^32 datagrams")
-        })
+        });
+        let taken = &mut self.parcels[parcel as usize];
+        (taken.any_sent, taken.is_probe) = (false, false);
+        parcel
+    }
+
+    /// Lets the parcel's datagrams count as those of a probe.
+    pub(super) fn mark_probe(&mut self, parcel: u32) {
+        self.parcels[parcel as usize].is_probe = true;
     }
 
     /// The parcel's buffer.
@@ -79,9 +96,7 @@ impl Outbox {
 
     /// Keeps the parcel for as long as the admission lives.
     pub(super) fn own(&mut self, parcel: u32, owner: AdmissionKey) {
-        let parcel = &mut self.parcels[parcel as usize];
-        parcel.owner = Some(owner);
-        parcel.round_0_sent = false;
+        self.parcels[parcel as usize].owner = Some(owner);
     }
 
     /// Queues one transmit, to be sent before `until`.
@@ -118,7 +133,7 @@ impl Outbox {
     /// failed by this, and whether round 0 has thereby failed for every endpoint.
     pub(super) fn expire(&mut self, parcel: u32) -> (u32, bool) {
         let kept = &self.parcels[parcel as usize];
-        let all_failed = kept.round_0_left > 0 && !kept.round_0_sent;
+        let all_failed = kept.round_0_left > 0 && !kept.any_sent;
         (self.withdraw(parcel), all_failed)
     }
 
@@ -219,20 +234,40 @@ impl Outbox {
         }
     }
 
+    /// Datagrams that the system took.
+    pub(super) fn sent(&self) -> Sent {
+        Sent::of(&self.sent)
+    }
+
     /// Accounts for a transmit that has left the queue.
     fn end(&mut self, queued: &Queued, sent: bool) {
         let kept = &mut self.parcels[queued.parcel as usize];
         kept.queued -= 1;
+        if sent {
+            let kind = if kept.is_probe { PROBE } else { queued.cause as usize };
+            self.sent[kind] += 1;
+        }
+        kept.any_sent |= sent && matches!(queued.cause, Cause::Round0 | Cause::Report);
         if queued.cause == Cause::Round0 {
             kept.round_0_left -= 1;
-            kept.round_0_sent |= sent;
-            if kept.round_0_left == 0 && !kept.round_0_sent {
+            if kept.round_0_left == 0 && !kept.any_sent {
                 self.failed.extend(kept.owner);
             }
         }
         if kept.owner.is_none() && kept.queued == 0 {
             self.free.push(queued.parcel);
+            if queued.cause == Cause::Report {
+                self.reports.sent += u64::from(kept.any_sent);
+                self.reports.failed += u64::from(!kept.any_sent);
+            }
         }
+    }
+}
+
+impl Sent {
+    fn of(counts: &[u64; PROBE + 1]) -> Sent {
+        let [requests, replays, completions, reports, probes] = *counts;
+        Sent { requests, replays, completions, reports, probes }
     }
 }
 

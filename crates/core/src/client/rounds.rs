@@ -25,7 +25,7 @@ impl Client {
         }
         let (round, parcel) = (slot.round, slot.parcel);
         let (unsent, all_failed) = self.outbox.expire(parcel);
-        self.counters.send_errors += u64::from(unsent);
+        self.send_errors += u64::from(unsent);
         let slot = &self.slots[index];
         if all_failed && round == 0 {
             self.end(now, index, Outcome::Failed(Failure::Send));
@@ -73,7 +73,7 @@ impl Client {
         let slot = &self.slots[index];
         let until = match cause {
             Cause::Round0 | Cause::Replay => self.deadline(slot),
-            Cause::BestEffort => self.horizon_end(slot),
+            Cause::Completion | Cause::Report => self.horizon_end(slot),
         };
         let members = slot.members().map_or(&[][..], Membership::members);
         for (position, member) in members.iter().enumerate() {
@@ -108,7 +108,7 @@ impl Client {
             self.silence.unanswered(started, horizon_ms);
         }
         if decided && in_time && self.policy.completion_delivery() {
-            self.queue_unanswered(index, Cause::BestEffort);
+            self.queue_unanswered(index, Cause::Completion);
         }
         self.completions.push_back(self.completion(now, index, outcome));
         if !decided {

@@ -126,14 +126,65 @@ pub struct Discovered {
     pub partial: bool,
 }
 
-/// Counters since the client was made; the caller turns them into paced log lines.
+/// Counters since the client was made: plain data, for metrics and paced log lines. None ever decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams dropped: unknown request, foreign server, unauthentic, malformed. Answers that come after the end
-    /// of their admission are among them, so this number grows in healthy service too.
-    pub dropped: u64,
-    /// Authentic responses of the wrong counts.
-    pub cardinality: u64,
+    /// Datagrams that the system took.
+    pub sent: Sent,
     /// Endpoint sends that failed, those included for which the system had no room in time.
     pub send_errors: u64,
+    /// Datagrams received.
+    pub received: Received,
+    /// Reports whose fate is known.
+    pub reports: Reports,
+}
+
+/// Datagrams that the system took, by why they were sent; one for each endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Round 0 of admissions.
+    pub requests: u64,
+    /// Later rounds.
+    pub replays: u64,
+    /// Completion deliveries.
+    pub completions: u64,
+    /// Latency reports.
+    pub reports: u64,
+    /// Everything of probes, their replays and completion deliveries included.
+    pub probes: u64,
+}
+
+/// Datagrams received, each counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Authentic answers that count, those of servers that had answered before included.
+    pub valid: u64,
+    /// Answers to an admission that has ended or was cancelled. Healthy service has them: every server but the one that
+    /// decides is late. Known by the id alone, for they are not decrypted; the newest 4096 ids are kept at most, so under
+    /// a high load some count as unknown.
+    pub late: u64,
+    /// No admission has this id, or the server is not a member of its snapshot.
+    pub unknown: u64,
+    /// The tag or cookie does not match, or is of the other kind.
+    pub unauthentic: u64,
+    /// No datagram of the protocol, or not an answer.
+    pub malformed: u64,
+    /// Authentic answers of the wrong counts.
+    pub cardinality: u64,
+}
+
+impl Received {
+    /// Those that were dropped without a trace but their count.
+    pub fn dropped(&self) -> u64 {
+        self.late + self.unknown + self.unauthentic + self.malformed
+    }
+}
+
+/// Latency reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reports {
+    /// The system took at least one of the report's datagrams.
+    pub sent: u64,
+    /// No member was known, or none of its datagrams could be sent.
+    pub failed: u64,
 }

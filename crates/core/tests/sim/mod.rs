@@ -203,6 +203,18 @@ impl Sim {
         result
     }
 
+    /// Starts a probe for one resource.
+    pub fn start_probe(&mut self) -> Result<AdmissionKey, StartError> {
+        self.last_serial += 1;
+        let ask = Ask { guards: &[], resources: &[resource(self.last_serial)], label: b"" };
+        let result = self.client.start_probe(self.now, self.wall(), &ask);
+        if let Ok(key) = result {
+            self.serials.insert(key, self.last_serial);
+        }
+        self.drain();
+        result
+    }
+
     /// Serial number of the admission started last.
     pub fn last_serial(&self) -> u64 {
         self.last_serial
