@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backlog;
+pub mod breaker;
 pub mod client;
 pub mod id;
 pub mod key;
@@ -16,5 +17,6 @@ pub mod outage;
 pub mod pace;
 pub mod policy;
 pub mod refusals;
+pub mod remembered;
 pub mod time;
 pub mod wire;
