@@ -10,13 +10,37 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
 use serde::Serialize;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// The port of DNS where an option names an address alone.
+const DNS_PORT: u16 = 5300;
+
+const KEYGEN_THEN_SERVE: &str = "\
+Start:
+  key=$(ratelimitly-devserver keygen --kind aes --key-id 1)
+  ratelimitly-devserver serve --key \"$key\" --control /tmp/control";
+
+const EXAMPLES: &str = "\
+Examples, after key=$(ratelimitly-devserver keygen --kind aes --key-id 1):
+  Three servers and DNS for the nginx of this machine
+    ratelimitly-devserver serve --key \"$key\"
+  For the nginx of a container or of another host, which reaches this one as 192.0.2.7
+    ratelimitly-devserver serve --key \"$key\" --listen 0.0.0.0:40000 --dns 0.0.0.0 --advertise 192.0.2.7
+  Deny every request of one label from the start
+    ratelimitly-devserver serve --key \"$key\" \\
+      --apply '{\"command\":\"fault\",\"fault\":{\"force_deny_of\":{\"label\":\"/login\"}}}'
+  Break it and mend it while it runs
+    ratelimitly-devserver serve --key \"$key\" --control /tmp/control &
+    echo '{\"command\":\"fault\",\"fault\":\"silent\"}' | socat - UNIX-CONNECT:/tmp/control
+    echo '{\"command\":\"clear\"}' | socat - UNIX-CONNECT:/tmp/control
+  Count what was allowed and denied
+    echo '{\"command\":\"status\"}' | socat - UNIX-CONNECT:/tmp/control";
+
 #[derive(Debug, Parser)]
-#[command(name = "ratelimitly-devserver", version, about = NOTICE)]
+#[command(name = "ratelimitly-devserver", version, about = NOTICE, after_help = KEYGEN_THEN_SERVE)]
 struct Cli {
     #[command(subcommand)]
     action: Action,
@@ -25,6 +49,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Runs servers and their DNS zone until SIGINT or SIGTERM
+    #[command(after_help = EXAMPLES)]
     Serve(Box<Serve>),
     /// Prints a new API key with a random secret
     Keygen(Keygen),
@@ -39,10 +64,13 @@ struct Serve {
     #[arg(long, value_delimiter = ',', conflicts_with = "servers")]
     ids: Vec<u64>,
     /// Address of the servers; with a port other than 0 the second server takes the next one, and so on
-    #[arg(long, default_value = "127.0.0.1:0")]
+    #[arg(long, default_value = "127.0.0.1:0", value_parser = |text: &str| parse_address(text, 0))]
     listen: SocketAddr,
+    /// IP address under which other hosts or containers reach this one; DNS lists it, and the printed lines name it
+    #[arg(long)]
+    advertise: Option<IpAddr>,
     /// Address of DNS, UDP and TCP; port 0 takes a free one
-    #[arg(long, default_value = "127.0.0.1:5300")]
+    #[arg(long, default_value = "127.0.0.1:5300", value_parser = |text: &str| parse_address(text, DNS_PORT))]
     dns: SocketAddr,
     /// DNS zone
     #[arg(long, default_value = "dev.test")]
@@ -128,12 +156,14 @@ impl Serve {
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         eprintln!("{NOTICE}");
         let control = self.control.clone();
+        let advertise = self.advertise.filter(|_| self.dns.ip().is_unspecified());
         let server = DevServer::start(self.config()).await.map_err(explain)?;
         if let Some(path) = &control {
             server.open_control(path)?;
         }
-        eprint!("{}", nginx_lines(&server));
-        print_ready(&server)?;
+        let dns = SocketAddr::new(advertise.unwrap_or(server.dns_addr().ip()), server.dns_addr().port());
+        eprint!("{}", nginx_lines(&server, dns));
+        print_ready(&server, dns)?;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
@@ -147,6 +177,7 @@ impl Serve {
         Config {
             server_ids,
             listen: self.listen,
+            advertise: self.advertise,
             dns: self.dns,
             zone: self.zone,
             keys: self.key,
@@ -171,19 +202,18 @@ fn explain(error: io::Error) -> io::Error {
 }
 
 /// What nginx needs to ask this server. The key is not repeated: a log that holds these lines must not hold a key.
-fn nginx_lines(server: &DevServer) -> String {
+fn nginx_lines(server: &DevServer, dns: SocketAddr) -> String {
     format!(
         "In nginx's http block:\n    \
          ratelimitly_auth_key     rl-...;  # the text after --key\n    \
          ratelimitly_dns_srv      {};\n    \
-         ratelimitly_dns_resolver {};\n",
+         ratelimitly_dns_resolver {dns};\n",
         server.zone(),
-        server.dns_addr(),
     )
 }
 
 /// The line that says where everything listens; scripts wait for it.
-fn print_ready(server: &DevServer) -> io::Result<()> {
+fn print_ready(server: &DevServer, dns: SocketAddr) -> io::Result<()> {
     #[derive(Serialize)]
     struct Ready<'a> {
         event: &'static str,
@@ -197,9 +227,8 @@ fn print_ready(server: &DevServer) -> io::Result<()> {
         address: SocketAddr,
     }
     let servers =
-        server.servers().into_iter().map(|server| Listening { id: server.id, address: server.addr });
-    let ready =
-        Ready { event: "ready", dns: server.dns_addr(), zone: server.zone(), servers: servers.collect() };
+        server.advertised().into_iter().map(|server| Listening { id: server.id, address: server.addr });
+    let ready = Ready { event: "ready", dns, zone: server.zone(), servers: servers.collect() };
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}", serde_json::to_string(&ready)?)?;
     stdout.flush()
@@ -230,6 +259,14 @@ fn parse_key(text: &str) -> Result<ApiKey, String> {
             "not an API key ({error}); make one for this server with \
              `ratelimitly-devserver keygen --kind aes --key-id 1`"
         )
+    })
+}
+
+/// An address with its port, or an IP address alone, which gets this port.
+fn parse_address(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let alone = || text.parse().map(|ip: IpAddr| SocketAddr::new(ip, port)).ok();
+    text.parse().ok().or_else(alone).ok_or_else(|| {
+        "must be an IP address, with or without a port, like 0.0.0.0 or 127.0.0.1:5300 or [::1]:5300".into()
     })
 }
 
@@ -282,6 +319,14 @@ mod tests {
     fn the_command_line_is_well_formed() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_address_may_leave_out_its_port() {
+        assert_eq!(parse_address("0.0.0.0", 5300), Ok("0.0.0.0:5300".parse().unwrap()));
+        assert_eq!(parse_address("::1", 0), Ok("[::1]:0".parse().unwrap()));
+        assert_eq!(parse_address("127.0.0.1:9", 5300), Ok("127.0.0.1:9".parse().unwrap()));
+        assert!(parse_address("localhost", 5300).is_err());
     }
 
     #[test]

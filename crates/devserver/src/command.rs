@@ -186,6 +186,15 @@ pub enum Fault {
     ForceAllow,
     /// Every answer is a deny.
     ForceDeny,
+    /// Answers to the requests that match are a deny, even under `force_allow`. May be set for several labels and buckets.
+    ForceDenyOf {
+        /// The request's metrics label.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+        /// A bucket of the request, as after `--name bucket=`: `checkout@100r/m`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bucket: Option<String>,
+    },
     /// One guard's current latency is given. May be set for several guards.
     Latency {
         /// The guard's place in the request, from 0.
@@ -225,6 +234,7 @@ pub enum FaultKind {
     Rebind,
     ForceAllow,
     ForceDeny,
+    ForceDenyOf,
     Latency,
     Deficit,
     Hold,
@@ -414,6 +424,9 @@ pub enum CommandError {
     /// A parameter is outside its range.
     #[error("drop probability {0} is not between 0 and 1")]
     Probability(f64),
+    /// `force_deny_of` matches by nothing, or by a bucket that cannot be read.
+    #[error("force_deny_of {0}")]
+    Match(String),
     /// A released place is not held, or is named twice.
     #[error("place {place} cannot be released: places 0 to {held} (exclusive) are held, each leaves once")]
     Place {

@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::names::Name;
 use ratelimitly_core::key::ApiKey;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ pub struct Config {
     /// Where the servers listen. Port 0: each on a port of its own choice; else the first server takes this port and
     /// the others the ports after it.
     pub listen: SocketAddr,
+    /// The address under which clients reach the servers, where it is another than `listen`'s: DNS lists it. Needed where
+    /// `listen` is 0.0.0.0 or [::].
+    pub advertise: Option<IpAddr>,
     /// Where DNS listens, UDP and TCP on the same port. Port 0: an ephemeral one.
     pub dns: SocketAddr,
     /// DNS zone, without the trailing dot.
@@ -48,6 +51,7 @@ impl Default for Config {
         Config {
             server_ids: default_ids(3),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            advertise: None,
             dns: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             zone: "dev.test".into(),
             keys: Vec::new(),

@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::recorder::Recorder;
 use crate::server::{Service, lock};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,6 +47,7 @@ pub(crate) struct Core {
     zone_name: String,
     /// Where servers that are added listen.
     listen: SocketAddr,
+    advertise: Option<IpAddr>,
     /// The zone's first members and TTL, which a reset brings back.
     first_members: Vec<(u64, SocketAddr)>,
     first_ttl: u32,
@@ -95,6 +96,11 @@ impl DevServer {
     /// The servers, in the order of their start.
     pub fn servers(&self) -> Vec<ServerInfo> {
         self.core.fleet.addresses().into_iter().map(|(id, addr)| ServerInfo { id, addr }).collect()
+    }
+
+    /// The servers' ids and the addresses that DNS lists, in the order of their start.
+    pub fn advertised(&self) -> Vec<ServerInfo> {
+        self.core.advertised().into_iter().map(|(id, addr)| ServerInfo { id, addr }).collect()
     }
 
     /// Applies a command; when this returns, it is in effect.
@@ -166,6 +172,7 @@ impl Drop for DevServer {
 impl Core {
     async fn start(config: &Config) -> io::Result<Core> {
         check_ids(&config.server_ids)?;
+        check_advertised(config)?;
         let ttl = whole_seconds(config.ttl)?;
         let keys = Keyring::new(&config.keys)?;
         // The zone's name is checked before any server starts.
@@ -177,17 +184,28 @@ impl Core {
         for (place, &id) in config.server_ids.iter().enumerate() {
             fleet.start(id, nth_address(config.listen, place)?).await?;
         }
-        zone.set_members(fleet.addresses());
+        let listed = |(id, address): (u64, SocketAddr)| (id, reached(config.advertise, address));
+        let first_members: Vec<_> = fleet.addresses().into_iter().map(listed).collect();
+        zone.set_members(first_members.clone());
         Ok(Core {
             service,
-            first_members: fleet.addresses(),
+            first_members,
             fleet,
             zone: Arc::new(Mutex::new(zone)),
             zone_name: config.zone.clone(),
             listen: config.listen,
+            advertise: config.advertise,
             first_ttl: ttl,
             applying: tokio::sync::Mutex::new(()),
         })
+    }
+
+    fn advertise(&self, address: SocketAddr) -> SocketAddr {
+        reached(self.advertise, address)
+    }
+
+    fn advertised(&self) -> Vec<(u64, SocketAddr)> {
+        self.fleet.addresses().into_iter().map(|(id, address)| (id, self.advertise(address))).collect()
     }
 
     pub async fn apply(&self, command: Command) -> Result<Reply, CommandError> {
@@ -242,12 +260,16 @@ impl Core {
 
     /// The address given, else that of the server of this id, which is started if there is none.
     async fn member_address(&self, member: &Member) -> Result<SocketAddr, CommandError> {
-        if let Some(address) = member.address.or_else(|| self.fleet.address(member.id)) {
+        if let Some(address) = member.address {
             return Ok(address);
+        }
+        if let Some(address) = self.fleet.address(member.id) {
+            return Ok(self.advertise(address));
         }
         let anywhere = SocketAddr::new(self.listen.ip(), 0);
         let started = self.fleet.start(member.id, anywhere).await;
-        started.map_err(|source| CommandError::Io { what: "members".into(), source })
+        let address = started.map_err(|source| CommandError::Io { what: "members".into(), source })?;
+        Ok(self.advertise(address))
     }
 
     async fn reset(&self) -> Result<(), CommandError> {
@@ -285,6 +307,21 @@ fn check_ids(ids: &[u64]) -> io::Result<()> {
         Some((_, id)) => Err(invalid(format!("server id {id} is given twice, every server needs its own"))),
         None => Ok(()),
     }
+}
+
+/// A server's address as clients see it.
+fn reached(advertise: Option<IpAddr>, listens: SocketAddr) -> SocketAddr {
+    SocketAddr::new(advertise.unwrap_or(listens.ip()), listens.port())
+}
+
+/// Clients cannot send to 0.0.0.0, so DNS needs another address to list.
+fn check_advertised(config: &Config) -> io::Result<()> {
+    let listed = config.advertise.unwrap_or(config.listen.ip());
+    if listed.is_unspecified() {
+        let text = format!("DNS cannot list {listed}: name the address that clients reach with --advertise");
+        return Err(invalid(text));
+    }
+    Ok(())
 }
 
 /// DNS tells TTLs in seconds, and no larger than 31 bits.

@@ -3,6 +3,8 @@
 use crate::command::{CommandError, Fault, FaultKind, Lost};
 use crate::event::Verdict;
 use crate::limiter::Overrides;
+use crate::names::Name;
+use ratelimitly_core::wire::Resource;
 
 impl Fault {
     /// The fault's name.
@@ -22,6 +24,7 @@ impl Fault {
             Fault::Rebind => FaultKind::Rebind,
             Fault::ForceAllow => FaultKind::ForceAllow,
             Fault::ForceDeny => FaultKind::ForceDeny,
+            Fault::ForceDenyOf { .. } => FaultKind::ForceDenyOf,
             Fault::Latency { .. } => FaultKind::Latency,
             Fault::Deficit { .. } => FaultKind::Deficit,
             Fault::Hold => FaultKind::Hold,
@@ -31,12 +34,27 @@ impl Fault {
 
     /// Refuses parameters that make no sense.
     pub(crate) fn check(&self) -> Result<(), CommandError> {
-        match *self {
-            Fault::Drop { probability, .. } if !(0.0..=1.0).contains(&probability) => {
-                Err(CommandError::Probability(probability))
+        match self {
+            Fault::Drop { probability, .. } if !(0.0..=1.0).contains(probability) => {
+                Err(CommandError::Probability(*probability))
             }
+            Fault::ForceDenyOf { label: None, bucket: None } => {
+                Err(CommandError::Match("needs a label, a bucket or both".into()))
+            }
+            Fault::ForceDenyOf { bucket: Some(bucket), .. } => bucket_named(bucket).map(drop),
             _ => Ok(()),
         }
+    }
+
+    /// Whether it is for the requests of this label and these buckets. Only `force_deny_of` is for some of them.
+    fn is_for(&self, label: Option<&[u8]>, resources: &[Resource]) -> bool {
+        let Fault::ForceDenyOf { label: wanted, bucket } = self else { return true };
+        let labelled = wanted.as_ref().is_none_or(|wanted| Some(wanted.as_bytes()) == label);
+        let named = bucket.as_ref().map(|bucket| bucket_named(bucket));
+        let asked = |name: Result<Name, _>| {
+            name.is_ok_and(|name| resources.iter().any(|resource| name.is_id(&resource.bucket.0)))
+        };
+        labelled && named.is_none_or(asked)
     }
 
     /// Whether setting this one ends the other: the same fault, or its opposite.
@@ -44,11 +62,19 @@ impl Fault {
         match (self, other) {
             (Fault::Latency { guard: a, .. }, Fault::Latency { guard: b, .. }) => a == b,
             (Fault::Deficit { resource: a, .. }, Fault::Deficit { resource: b, .. }) => a == b,
+            (Fault::ForceDenyOf { .. }, Fault::ForceDenyOf { .. }) => self == other,
             (Fault::ForceAllow, Fault::ForceDeny) | (Fault::ForceDeny, Fault::ForceAllow) => true,
             (Fault::Drop { of: a, .. }, Fault::Drop { of: b, .. }) => a == b,
             _ => self.kind() == other.kind(),
         }
     }
+}
+
+/// The bucket of a `force_deny_of`.
+fn bucket_named(bucket: &str) -> Result<Name, CommandError> {
+    format!("bucket={bucket}")
+        .parse()
+        .map_err(|error| CommandError::Match(format!("bucket \"{bucket}\": {error}")))
 }
 
 /// The active faults, in the order of their setting; a fault is in it once.
@@ -68,6 +94,11 @@ impl Faults {
 
     pub fn active(&self) -> &[Fault] {
         &self.0
+    }
+
+    /// The faults that a request of this label and these buckets meets.
+    pub fn met_by(&self, label: Option<&[u8]>, resources: &[Resource]) -> Faults {
+        Faults(self.0.iter().filter(|fault| fault.is_for(label, resources)).cloned().collect())
     }
 
     pub fn has(&self, kind: FaultKind) -> bool {
@@ -109,6 +140,10 @@ impl Faults {
                 _ => {}
             }
         }
+        // Said about some requests only, so it counts more than what was said about all.
+        if self.has(FaultKind::ForceDenyOf) {
+            overrides.verdict = Some(Verdict::Deny);
+        }
         overrides
     }
 }
@@ -134,6 +169,28 @@ mod tests {
         let faults = with([Fault::ForceAllow, Fault::ForceDeny]);
         assert_eq!(faults.overrides().verdict, Some(Verdict::Deny));
         assert_eq!(faults.active().len(), 1);
+    }
+
+    #[test]
+    fn a_denied_label_counts_more_than_a_forced_allow() {
+        let label = |text: &str| Fault::ForceDenyOf { label: Some(text.into()), bucket: None };
+        let faults = with([label("/login"), label("/pay"), Fault::ForceAllow]);
+        let verdict = |label: &[u8]| faults.met_by(Some(label), &[]).overrides().verdict;
+        assert_eq!(verdict(b"/login"), Some(Verdict::Deny));
+        assert_eq!(verdict(b"/pay"), Some(Verdict::Deny));
+        assert_eq!(verdict(b"/"), Some(Verdict::Allow));
+        assert_eq!(faults.met_by(None, &[]).overrides().verdict, Some(Verdict::Allow));
+    }
+
+    #[test]
+    fn a_deny_that_matches_by_nothing_or_by_no_bucket_is_refused() {
+        let check = |bucket: Option<&str>| {
+            let fault = Fault::ForceDenyOf { label: None, bucket: bucket.map(str::to_owned) };
+            fault.check().unwrap_err().to_string()
+        };
+        assert_eq!(check(None), "force_deny_of needs a label, a bucket or both");
+        let error = check(Some("checkout"));
+        assert!(error.contains("bucket \"checkout\"") && error.contains("bucket=checkout@100r/m"), "{error}");
     }
 
     #[test]

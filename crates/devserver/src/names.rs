@@ -37,6 +37,13 @@ impl FromStr for Name {
     }
 }
 
+impl Name {
+    /// Whether it is the name of this id.
+    pub(crate) fn is_id(&self, id: &[u8; 16]) -> bool {
+        self.id == *id
+    }
+}
+
 /// All names. An id without one is shown as hexadecimal digits only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(HashMap<[u8; 16], String>);

@@ -184,7 +184,7 @@ impl Server {
             guards: &guards,
             resources: &resources,
         };
-        let faults = self.faults().clone();
+        let faults = self.faults().met_by(view.label, &resources);
         let mut sighting = self.sighting(received, tenant, Kind::Request, request.ttl_ms);
         let (fate, verdict, outgoing) = self.answer(received, tenant, tenancy, &request, &faults);
         sighting.fate = Some(fate);

@@ -19,7 +19,7 @@ fn binary(arguments: &[&str]) -> Command {
     command
 }
 
-async fn output(arguments: &[&str]) -> Output {
+pub async fn output(arguments: &[&str]) -> Output {
     within(binary(arguments).output()).await.unwrap()
 }
 
@@ -30,15 +30,15 @@ async fn keygen(arguments: &[&str]) -> ApiKey {
 }
 
 /// A running `serve` with a folder for its socket and events.
-struct Served {
+pub struct Served {
     child: Child,
-    ready: Value,
-    key: ApiKey,
+    pub ready: Value,
+    pub key: ApiKey,
     folder: TempDir,
 }
 
 impl Served {
-    async fn start(arguments: &[&str]) -> Served {
+    pub async fn start(arguments: &[&str]) -> Served {
         let key = keygen(&["--kind", "aes", "--key-id", "7"]).await;
         let folder = tempfile::tempdir().unwrap();
         let (control, events) = (folder.path().join("control"), folder.path().join("events"));
@@ -59,7 +59,7 @@ impl Served {
         self.folder.path().join("control")
     }
 
-    async fn terminate(mut self) -> (std::process::ExitStatus, String) {
+    pub async fn terminate(mut self) -> (std::process::ExitStatus, String) {
         let id = self.child.id().unwrap().to_string();
         // The shell's own `kill`: a small Debian has no other.
         assert!(Command::new("sh").args(["-c", "kill -TERM \"$0\"", &id]).status().await.unwrap().success());
@@ -222,6 +222,8 @@ async fn every_fault_of_a_server_has_a_json_form() {
         json!("rebind"),
         json!("force_allow"),
         json!("force_deny"),
+        json!({"force_deny_of": {"label": "/login"}}),
+        json!({"force_deny_of": {"bucket": "checkout@3r/10m"}}),
         json!({"latency": {"guard": 0, "ms": 5}}),
         json!({"deficit": {"resource": 0, "tokens": 5}}),
         json!("hold"),
@@ -281,6 +283,7 @@ async fn a_bad_command_is_refused_and_the_connection_lives_on() {
             "no server has the id 1; there are [1015809]",
         ),
         (r#"{"command":"fault","fault":{"drop":{"probability":2}}}"#, "not between 0 and 1"),
+        (r#"{"command":"fault","fault":{"force_deny_of":{}}}"#, "needs a label, a bucket or both"),
         (r#"{"command":"release","order":{"list":[0]}}"#, "place 0 cannot be released"),
     ] {
         let reply = control.line(line).await;

@@ -29,12 +29,12 @@ fn resolver(bench: &Bench, transports: impl IntoIterator<Item = ConnectionConfig
     builder.build().unwrap()
 }
 
-fn both(bench: &Bench) -> TokioResolver {
+pub fn both(bench: &Bench) -> TokioResolver {
     resolver(bench, [ConnectionConfig::udp(), ConnectionConfig::tcp()])
 }
 
 /// Port and target of each SRV record, `None` where there is none.
-async fn srv(resolver: &TokioResolver) -> Option<Vec<(u16, String)>> {
+pub async fn srv(resolver: &TokioResolver) -> Option<Vec<(u16, String)>> {
     let lookup = within(resolver.srv_lookup(SERVICE)).await.ok()?;
     let records = lookup.answers().iter().filter_map(|record| match &record.data {
         RData::SRV(srv) => Some((srv.port, srv.target.to_ascii())),
@@ -43,7 +43,7 @@ async fn srv(resolver: &TokioResolver) -> Option<Vec<(u16, String)>> {
     Some(records.collect())
 }
 
-async fn addresses(resolver: &TokioResolver, name: &str) -> Option<Vec<IpAddr>> {
+pub async fn addresses(resolver: &TokioResolver, name: &str) -> Option<Vec<IpAddr>> {
     within(resolver.lookup_ip(name)).await.ok().map(|lookup| lookup.iter().collect())
 }
 

@@ -2,6 +2,7 @@
 //! One file a family of behaviours; `support` is the client that speaks the wire's every detail.
 #![forbid(unsafe_code)]
 
+mod application;
 mod binary;
 mod deduplication;
 mod dns;
