@@ -1,8 +1,8 @@
 //! The module's configuration: what directives say, checked and resolved to names while nginx loads, and what the
 //! other rooms read for a worker or a request.
 //!
-//! `commands` is the table that nginx calls; `settings`, `define`, `rules` and `enforcement` hold the directives; `finish`
-//! checks the whole at the end of the http block. What comes of it for a worker is `crate::settings`. For a request nothing
+//! `commands` is the table that nginx calls; `key`, `settings`, `define`, `rules`, `report` and `enforcement` hold the directives;
+//! `finish` checks the whole at the end of the http block. What comes of it for a worker is `crate::settings`. For a request nothing
 //! here runs but plain field reads and the evaluation of templates. It knows nothing of a worker: `cycle_conf` puts the two
 //! together.
 
@@ -16,9 +16,11 @@ mod enforcement;
 mod fault;
 mod finish;
 mod hints;
+mod key;
 mod label;
 mod loading;
 mod problem;
+mod report;
 mod rules;
 mod settings;
 mod template;
@@ -34,11 +36,12 @@ use ratelimitly_config::policy::DEFAULT_UNIT_MS;
 use ratelimitly_core::policy::Policy;
 
 pub use commands::COMMANDS;
-pub use definitions::{Guard, NAME_MAX, Tracker, Zone};
+pub use definitions::{Guard, NAME_MAX, TOKENS, Tracker, Zone};
 pub use enforcement::DryRun;
 pub use finish::{Rejected, finish};
 pub use label::Label;
-pub use rules::Admission;
+pub use report::Report;
+pub use rules::{Admission, Line, Selection};
 pub use template::{Parsed, Template};
 
 use crate::nginx::border::guarded;
@@ -49,7 +52,8 @@ use crate::nginx::request::Request;
 use crate::settings::{Enforcement, Settings};
 use enforcement::Own;
 use loading::Loading;
-use rules::{Report, Rules};
+use report::OwnReport;
+use rules::Rules;
 
 /// The http block's configuration, one for each configuration cycle.
 pub struct MainConf {
@@ -68,15 +72,15 @@ pub struct LocationConf {
     pub admission: Option<Rc<Admission>>,
     /// The label in effect.
     pub label: Option<Rc<Label>>,
-    /// The tracker that reports go to.
-    pub report: Option<Rc<Tracker>>,
+    /// The report in effect.
+    pub report: Option<Rc<Report>>,
     /// What becomes of requests that get no verdict or a denial.
     pub enforcement: Enforcement,
     /// Whether the rules are only tried out.
     pub dry_run: DryRun,
     rules: Rules,
     own: Own,
-    own_report: Option<Report>,
+    own_report: Option<OwnReport>,
 }
 
 impl MainConf {

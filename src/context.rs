@@ -13,7 +13,7 @@ mod details;
 pub use decision::{Cause, Decision, End, Outcome};
 pub use details::Details;
 
-use crate::conf::Admission;
+use crate::conf::{Admission, Selection};
 use crate::driver::Driver;
 use crate::nginx::border;
 use crate::nginx::clock;
@@ -21,7 +21,7 @@ use crate::nginx::log::Level;
 use crate::nginx::phases::{NoteIndex, VariableRange};
 use crate::nginx::request::{Kept, NoMemory, Request};
 use crate::nginx::timer::{Leaving, RawTimer};
-use crate::settings::Enforcement;
+use crate::settings::{Enforcement, ReportTerms};
 use ngx::ffi::{ngx_event_t, ngx_http_request_t};
 use ngx::http::HTTPStatus;
 use ratelimitly_core::client::{AdmissionKey, Answer, Ask};
@@ -78,14 +78,24 @@ enum State {
 }
 
 /// Where the request's latency is reported to.
-#[derive(Clone, Copy)]
 enum Report {
     /// The request has not come to a rule or a report yet.
     Unsettled,
     /// No report was in effect where it came first, or its values were refused, or it ends without a decision.
     Nowhere,
     /// This tracker.
-    To(TrackerId, TrackerSettings),
+    To(ReportTo),
+}
+
+/// A tracker, rendered, and what the log phase has to decide about the report.
+#[derive(Clone)]
+pub struct ReportTo {
+    /// Its id.
+    pub tracker: TrackerId,
+    /// What it keeps.
+    pub settings: TrackerSettings,
+    /// Which requests are reported, and what of them; `None`: each one's duration.
+    pub terms: Option<Rc<ReportTerms>>,
 }
 
 /// One client request's context.
@@ -93,7 +103,7 @@ pub struct Context {
     request: NonNull<ngx_http_request_t>,
     state: RefCell<State>,
     /// Settled once: where the request first comes to a rule or a report.
-    report: Cell<Report>,
+    report: RefCell<Report>,
     /// What the operator has chosen where the request asked.
     enforcement: Cell<Enforcement>,
     /// Whether the rules are only tried out there.
@@ -125,7 +135,7 @@ impl Context {
         let context = request.keep(Context {
             request: NonNull::new(request.as_ptr())?,
             state: RefCell::new(State::Idle),
-            report: Cell::new(Report::Unsettled),
+            report: RefCell::new(Report::Unsettled),
             enforcement: Cell::default(),
             dry_run: Cell::new(false),
             details: RefCell::new(Details::new()),
@@ -164,11 +174,23 @@ impl Context {
     ///
     /// # Errors
     /// [`NoMemory`] of nginx for more zones and guards than the context holds itself.
-    pub fn ask(&self, request: &Request, admission: &Rc<Admission>, ask: &Ask<'_>) -> Result<(), NoMemory> {
+    pub fn ask(
+        &self,
+        request: &Request,
+        admission: &Rc<Admission>,
+        ask: &Ask<'_>,
+        selection: Selection<'_>,
+    ) -> Result<(), NoMemory> {
         let mut details = self.details.borrow_mut();
         // SAFETY: the details lie in the context, which the same pool drops before its memory goes.
         let kept = unsafe {
-            details.ask(admission, ask, |len| request.pool_slice(len), |len| request.pool_slice(len))
+            details.ask(
+                admission,
+                ask,
+                selection,
+                |len| request.pool_slice(len),
+                |len| request.pool_slice(len),
+            )
         };
         if kept { Ok(()) } else { Err(NoMemory) }
     }
@@ -251,21 +273,22 @@ impl Context {
         }
     }
 
-    /// Settles the tracker to report to, the first time only; `tracker` is not called after that.
-    pub fn settle_report(&self, tracker: impl FnOnce() -> Option<(TrackerId, TrackerSettings)>) {
-        if let Report::Unsettled = self.report.get() {
-            // Settled first: rendering runs other modules' code, which must not come back to it.
-            self.report.set(Report::Nowhere);
-            if let Some((tracker, settings)) = tracker() {
-                self.report.set(Report::To(tracker, settings));
-            }
+    /// Settles the report, the first time only; `report` is not called after that.
+    pub fn settle_report(&self, report: impl FnOnce() -> Option<ReportTo>) {
+        if !matches!(*self.report.borrow(), Report::Unsettled) {
+            return;
+        }
+        // Settled first: rendering runs other modules' code, which must not come back to it.
+        self.report.replace(Report::Nowhere);
+        if let Some(report) = report() {
+            self.report.replace(Report::To(report));
         }
     }
 
-    /// The tracker to report to.
-    pub fn report(&self) -> Option<(TrackerId, TrackerSettings)> {
-        match self.report.get() {
-            Report::To(tracker, settings) => Some((tracker, settings)),
+    /// Where to report to.
+    pub fn report(&self) -> Option<ReportTo> {
+        match &*self.report.borrow() {
+            Report::To(report) => Some(report.clone()),
             Report::Unsettled | Report::Nowhere => None,
         }
     }
@@ -279,7 +302,7 @@ impl Context {
     pub fn abandon(&self) {
         if self.is_waiting() {
             self.cancel();
-            self.report.set(Report::Nowhere);
+            self.report.replace(Report::Nowhere);
         }
     }
 

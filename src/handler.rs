@@ -3,20 +3,19 @@
 //!
 //! They decide what nginx does next and nothing else: rendering is `render`'s, waiting the driver's.
 
-use crate::conf::{Admission, LocationConf};
-use crate::context::{self, Cause, Context, Decision, End};
+use crate::conf::{Admission, LocationConf, Selection};
+use crate::context::{self, Cause, Context, Decision, End, ReportTo};
 use crate::cycle_conf::CycleConf;
 use crate::driver::{Refused, Unavailable};
 use crate::fault::Fault;
 use crate::nginx::border;
 use crate::nginx::clock;
 use crate::nginx::request::{NoMemory, Request, WatchError};
-use crate::render::{self, Buffers, Owner, RenderError};
+use crate::render::{self, Buffers, Owner, Question, RenderError};
 use ngx::core::Status;
 use ngx::ffi::{ngx_http_request_t, ngx_int_t};
 use ngx::http::HTTPStatus;
 use ratelimitly_core::client::StartError;
-use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_core::wire::Observation;
 use std::fmt::Display;
 use std::rc::Rc;
@@ -70,7 +69,7 @@ fn admit(request: &Request, kept: &CycleConf) -> Status {
     if context.is_waiting() {
         return Status::NGX_AGAIN;
     }
-    context.settle_report(|| tracker(request, kept, location));
+    context.settle_report(|| report_to(request, kept, location));
     match &location.admission {
         Some(admission) => start(request, context, kept, location, admission),
         None => pass(kept, location),
@@ -117,15 +116,11 @@ fn refuse_internally(request: &Request, kept: &CycleConf, cause: &dyn Display) -
     decide(request, context, kept, End::Internal)
 }
 
-/// The tracker in effect here, rendered; a value that cannot be rendered means that nothing is reported.
-fn tracker(
-    request: &Request,
-    kept: &CycleConf,
-    location: &LocationConf,
-) -> Option<(TrackerId, TrackerSettings)> {
-    let tracker = location.report.as_ref()?;
-    match render::render_tracker(request, tracker) {
-        Ok(tracker) => Some(tracker),
+/// The report in effect here, its tracker rendered; a value that cannot be rendered means that nothing is reported.
+fn report_to(request: &Request, kept: &CycleConf, location: &LocationConf) -> Option<ReportTo> {
+    let report = location.report.as_ref()?;
+    match render::render_tracker(request, &report.tracker) {
+        Ok((tracker, settings)) => Some(ReportTo { tracker, settings, terms: report.terms.clone() }),
         Err(error) => {
             kept.note_refused_value(request.log(), error.owner(), &error);
             None
@@ -189,6 +184,7 @@ fn start(
     }
 }
 
+/// Asks, unless no rule applies to this request: then the answer is `false`.
 fn try_start(
     request: &Request,
     context: &Context,
@@ -199,18 +195,27 @@ fn try_start(
 ) -> Result<Started, NotStarted> {
     kept.worker.notes().admission_begins();
     context.set_enforcement(location.enforcement, render::render_dry_run(request, &location.dry_run)?);
-    let ask = render::render(request, location, buffers)?;
-    if ask.resources.is_empty() && ask.guards.is_empty() {
-        return Ok(Started::Skipped);
-    }
+    let Some(question) = render::render(request, location, buffers)? else { return Ok(Started::Skipped) };
     if context.is_skipped() {
         // Since then a reader may have cached the outcome `skip`.
         request.forget_variables(kept.settings().variables.get());
     }
-    context.ask(request, admission, &ask)?;
+    let Question { ask, selection } = question;
+    context.ask(request, admission, &ask, selection)?;
     let driver = kept.worker.driver(kept.settings())?;
-    driver.start(context, &ask)?;
+    driver.start(context, &ask).map_err(|refused| in_admission(refused, selection))?;
     Ok(Started::Asked)
+}
+
+/// The core counts the question's resources; a message names the admission's zone.
+fn in_admission(refused: Refused, selection: Selection<'_>) -> Refused {
+    match refused {
+        Refused::Start(StartError::WindowAboveQuota { resource, window_ms, max_ms }) => {
+            let resource = selection.zone(resource);
+            Refused::Start(StartError::WindowAboveQuota { resource, window_ms, max_ms })
+        }
+        other => other,
+    }
 }
 
 impl NotStarted {
@@ -268,27 +273,36 @@ fn note_not_started(request: &Request, location: &LocationConf, kept: &CycleConf
 
 fn report(request: &Request) {
     let Some(context) = Context::of(request).filter(|_| request.is_main()) else { return };
-    let Some((tracker, settings)) = context.report() else { return };
+    let Some(to) = context.report() else { return };
     let refused = context.decision().is_some_and(|decision| decision.refusal().is_some());
     if refused || context.is_waiting() || request.connection_lost() {
         return;
     }
     let kept = CycleConf::of_request(request);
-    let observation = Observation { tracker, settings, latency_ms: latency_ms(request) };
+    let Some(latency_ms) = latency_ms(request, kept, &to) else { return };
+    let observation = Observation { tracker: to.tracker, settings: to.settings, latency_ms };
     let sent =
         kept.worker.existing().map_err(NotStarted::from).and_then(|driver| Ok(driver.report(&observation)?));
     let level = kept.settings().detail_level();
     let log = request.log();
     match sent {
-        Ok(()) => log.write(level, format_args!("ratelimitly: report latency={}ms", observation.latency_ms)),
-        Err(cause) => log.write(
-            level,
-            format_args!("ratelimitly: report latency={}ms failure={cause}", observation.latency_ms),
-        ),
+        Ok(()) => log.write(level, format_args!("ratelimitly: report latency={latency_ms}ms")),
+        Err(cause) => {
+            log.write(level, format_args!("ratelimitly: report latency={latency_ms}ms failure={cause}"));
+        }
     }
 }
 
-/// What `$request_time` measures, as it is reported.
-fn latency_ms(request: &Request) -> u32 {
-    Observation::latency_of(clock::wall().0.saturating_sub(request.started().0))
+/// What is reported, milliseconds: what `$request_time` measures, or what the report's terms say. `None`: they exclude the
+/// request, or their value is refused.
+fn latency_ms(request: &Request, kept: &CycleConf, to: &ReportTo) -> Option<u32> {
+    let duration_ms = clock::wall().0.saturating_sub(request.started().0);
+    let latency_ms = match &to.terms {
+        None => Some(duration_ms),
+        Some(terms) => render::render_latency(request, terms, duration_ms).unwrap_or_else(|error| {
+            kept.note_refused_value(request.log(), error.owner(), &error);
+            None
+        }),
+    };
+    latency_ms.map(Observation::latency_of)
 }

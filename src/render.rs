@@ -1,24 +1,32 @@
 //! From a location's rules to the blocks of one admission: evaluates the templates for a request, checks the values
 //! and computes their ids.
 //!
-//! Called by the phase handler, once for each admission, and for the report's tracker. What holds no variable was
+//! Called by the phase handler, once for each admission, for the report's tracker, and in the log phase for what is
+//! reported. What holds no variable was
 //! computed while loading and is borrowed; a warm buffer takes the rest, so nothing is allocated but what nginx puts
 //! into the request's pool. It sends nothing and decides nothing.
 
-use std::fmt;
+mod refused;
+
 use std::rc::Rc;
 
 use ratelimitly_config::condition;
-use ratelimitly_config::duration::{self, DurationError};
-use ratelimitly_config::rate::{Rate, RateError};
+use ratelimitly_config::duration;
+use ratelimitly_config::rate::Rate;
+use ratelimitly_config::seconds;
 use ratelimitly_config::text::Excerpt;
+use ratelimitly_config::tokens;
 use ratelimitly_core::client::Ask;
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_core::wire::{Guard as GuardBlock, MAX_LABEL, Resource};
 
-use crate::conf::{DryRun, Guard, Label, LocationConf, NAME_MAX, Parsed, Template, Tracker, Zone};
-use crate::nginx::complex_value::EvaluateError;
+use crate::conf::{
+    Admission, DryRun, Guard, Label, Line, LocationConf, NAME_MAX, Parsed, Selection, TOKENS, Template,
+    Tracker, Zone,
+};
 use crate::nginx::request::Request;
+use crate::settings::ReportTerms;
+pub use refused::{Owner, RenderError};
 
 /// Recycled space for rendered blocks. Take it out of its owner before rendering: variables run other modules' code.
 #[derive(Debug, Default)]
@@ -27,133 +35,119 @@ pub struct Buffers {
     pub resources: Vec<Resource>,
     /// Guard blocks.
     pub guards: Vec<GuardBlock>,
+    /// Of each resource block, the index of its zone in the admission; used where lines are asked one by one.
+    pub zone_indices: Vec<usize>,
+    /// Of each guard block, the index of its guard.
+    pub guard_indices: Vec<usize>,
 }
 
-/// What a refused value belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// A zone's bucket or rate.
-    Zone(Rc<[u8]>),
-    /// A guard's service or threshold.
-    Guard(Rc<[u8]>),
-    /// A report's service.
-    Tracker(Rc<[u8]>),
-    /// The label.
-    Label,
-    /// All values together.
-    Request,
+/// What one request asks.
+pub struct Question<'a> {
+    /// The blocks.
+    pub ask: Ask<'a>,
+    /// Which of the admission's zones and guards they are.
+    pub selection: Selection<'a>,
 }
 
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, name) = match self {
-            Owner::Zone(name) => ("zone", name),
-            Owner::Guard(name) => ("guard", name),
-            Owner::Tracker(name) => ("tracker", name),
-            Owner::Label => return f.write_str("the label"),
-            Owner::Request => return f.write_str("the request"),
-        };
-        write!(f, "{kind} \"{}\"", Excerpt::new(name))
-    }
-}
-
-/// Why a request's values make no admission and no report.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RenderError {
-    /// An empty bucket or service.
-    #[error("the text that names the {what} of {owner} came out empty, 1 to {NAME_MAX} bytes are allowed")]
-    Empty {
-        /// `bucket` or `service`.
-        what: &'static str,
-        /// Whose.
-        owner: Owner,
-    },
-    /// A bucket or service that is too long.
-    #[error("the {what} of {owner} has {len} bytes, at most {NAME_MAX} are allowed")]
-    TooLong {
-        /// `bucket` or `service`.
-        what: &'static str,
-        /// Whose.
-        owner: Owner,
-        /// Its length, bytes.
-        len: usize,
-    },
-    /// A label that is too long.
-    #[error("the label has {len} bytes, at most {MAX_LABEL} are allowed")]
-    LabelTooLong {
-        /// Its length, bytes.
-        len: usize,
-    },
-    /// A rate that is none.
-    #[error("the rate \"{text}\" of {owner} {error}")]
-    Rate {
-        /// The value's start.
-        text: Excerpt,
-        /// Whose.
-        owner: Owner,
-        /// What is wrong with it.
-        error: RateError,
-    },
-    /// A threshold that is none.
-    #[error("the threshold \"{text}\" of {owner} {error}")]
-    Threshold {
-        /// The value's start.
-        text: Excerpt,
-        /// Whose.
-        owner: Owner,
-        /// What is wrong with it.
-        error: DurationError,
-    },
-    /// nginx failed; nobody's value is wrong.
-    #[error(transparent)]
-    Internal(#[from] EvaluateError),
-}
-
-impl RenderError {
-    /// Whose value it is.
-    pub fn owner(&self) -> Owner {
-        match self {
-            RenderError::Empty { owner, .. }
-            | RenderError::TooLong { owner, .. }
-            | RenderError::Rate { owner, .. }
-            | RenderError::Threshold { owner, .. } => owner.clone(),
-            RenderError::LabelTooLong { .. } => Owner::Label,
-            RenderError::Internal(_) => Owner::Request,
-        }
-    }
-
-    /// Whether this is an internal failure (500) and not a refused value, which follows `ratelimitly_fail`.
-    pub fn is_internal(&self) -> bool {
-        matches!(self, RenderError::Internal(_))
-    }
-}
-
-/// Renders what is in effect at `conf` for this request; nothing at all where it has no rules.
+/// Renders what is in effect at `conf` for this request. `None`: it has no rule, or none of its rules asks anything of this
+/// request.
 ///
 /// # Errors
-/// [`RenderError`] for the first value that is refused, in the order zones, guards, label.
+/// [`RenderError`] for the first value that is refused: of the rules in their order, then of the label.
 pub fn render<'a>(
     request: &'a Request,
     conf: &'a LocationConf,
     buffers: &'a mut Buffers,
-) -> Result<Ask<'a>, RenderError> {
-    let Buffers { resources, guards } = buffers;
+) -> Result<Option<Question<'a>>, RenderError> {
+    let Some(admission) = &conf.admission else { return Ok(None) };
+    let (resources, guards, selection) = match &admission.lines {
+        None => whole(request, admission, buffers)?,
+        Some(lines) => of_lines(request, admission, lines, buffers)?,
+    };
+    if resources.is_empty() && guards.is_empty() {
+        return Ok(None);
+    }
     let label = match &conf.label {
         Some(label) => render_label(request, label)?,
         None => &[],
     };
-    let Some(admission) = &conf.admission else {
-        return Ok(Ask { resources: &[], guards: &[], label });
-    };
+    Ok(Some(Question { ask: Ask { resources, guards, label }, selection }))
+}
+
+type Blocks<'a> = (&'a [Resource], &'a [GuardBlock], Selection<'a>);
+
+/// Every zone and guard.
+fn whole<'a>(
+    request: &Request,
+    admission: &'a Admission,
+    buffers: &'a mut Buffers,
+) -> Result<Blocks<'a>, RenderError> {
+    let Buffers { resources, guards, .. } = buffers;
     let resources = match &admission.fixed_resources {
         Some(fixed) => fixed,
-        None => collect(resources, &admission.zones, |zone| render_zone(request, zone))?,
+        None => collect(resources, &admission.zones, |zone| render_zone(request, zone, TOKENS))?,
     };
     let guards = match &admission.fixed_guards {
         Some(fixed) => fixed,
         None => collect(guards, &admission.guards, |guard| render_guard(request, guard))?,
     };
-    Ok(Ask { resources, guards, label })
+    Ok((resources, guards, Selection::All))
+}
+
+/// The zones and guards of the lines that apply.
+fn of_lines<'a>(
+    request: &Request,
+    admission: &Admission,
+    lines: &[Line],
+    buffers: &'a mut Buffers,
+) -> Result<Blocks<'a>, RenderError> {
+    let Buffers { resources, guards, zone_indices, guard_indices } = buffers;
+    resources.clear();
+    guards.clear();
+    zone_indices.clear();
+    guard_indices.clear();
+    for line in lines {
+        if !line.condition.applies(request)? {
+            continue;
+        }
+        let tokens = render_tokens(request, line)?;
+        for index in line.zones.clone().take_while(|_| tokens > 0) {
+            resources.push(render_zone(request, &admission.zones[index], tokens)?);
+            zone_indices.push(index);
+        }
+        for &index in &line.guards {
+            if !guard_indices.contains(&index) {
+                guards.push(render_guard(request, &admission.guards[index])?);
+                guard_indices.push(index);
+            }
+        }
+    }
+    Ok((resources, guards, Selection::Some { zones: zone_indices, guards: guard_indices }))
+}
+
+/// What the log phase makes of a report's terms: the milliseconds that are reported, or `None` for no report. `duration_ms`
+/// is that of the request.
+///
+/// # Errors
+/// [`RenderError`] for a time that is refused.
+pub fn render_latency(
+    request: &Request,
+    terms: &ReportTerms,
+    duration_ms: u64,
+) -> Result<Option<u64>, RenderError> {
+    if let Some(value) = &terms.condition
+        && !condition::applies(value.evaluate(request)?)
+    {
+        return Ok(None);
+    }
+    let Some(value) = &terms.time else { return Ok(Some(duration_ms)) };
+    let text = value.evaluate(request)?;
+    let owner = || Owner::Tracker(Rc::clone(&terms.tracker));
+    seconds::last_ms(text).map_err(|error| RenderError::Time {
+        text: Excerpt::new(text),
+        owner: owner(),
+        error,
+    })
 }
 
 /// Whether this request's rules are only tried out.
@@ -164,7 +158,7 @@ pub fn render_dry_run(request: &Request, dry_run: &DryRun) -> Result<bool, Rende
     Ok(match dry_run {
         DryRun::Off => false,
         DryRun::On => true,
-        DryRun::Template(template) => condition::is_dry_run(template.value(request)?),
+        DryRun::Template(value) => condition::is_dry_run(value.evaluate(request)?),
     })
 }
 
@@ -193,9 +187,21 @@ fn collect<'a, T, D>(
     Ok(blocks)
 }
 
-fn render_zone(request: &Request, zone: &Zone) -> Result<Resource, RenderError> {
+fn render_tokens(request: &Request, line: &Line) -> Result<u16, RenderError> {
+    match &line.tokens {
+        Parsed::Fixed(tokens) => Ok(*tokens),
+        Parsed::Rendered(value) => {
+            let text = value.evaluate(request)?;
+            let owner = || Owner::Rule(line.place.clone());
+            let refused = |error| RenderError::Tokens { text: Excerpt::new(text), owner: owner(), error };
+            tokens::parse(text).map_err(refused)
+        }
+    }
+}
+
+fn render_zone(request: &Request, zone: &Zone, tokens: u16) -> Result<Resource, RenderError> {
     if let Some(fixed) = zone.fixed {
-        return Ok(fixed);
+        return Ok(Resource { tokens, ..fixed });
     }
     let owner = || Owner::Zone(Rc::clone(&zone.name));
     let rate = match &zone.rate {
@@ -207,7 +213,7 @@ fn render_zone(request: &Request, zone: &Zone) -> Result<Resource, RenderError> 
         }
     };
     let bucket = checked_name(request, &zone.bucket, "bucket", owner)?;
-    Ok(Zone::resource(bucket, rate))
+    Ok(Zone::resource(bucket, rate, tokens))
 }
 
 fn render_guard(request: &Request, guard: &Guard) -> Result<GuardBlock, RenderError> {

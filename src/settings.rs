@@ -1,10 +1,11 @@
 //! What the http block settles for a worker: the key, the policy, how discovery asks. And what an operator has chosen for
-//! the requests of a location: what a failure means, the statuses, the log line. Pure data.
+//! the requests of a location: what a failure means, the statuses, the log line, what is reported. Pure data.
 //!
 //! Made by `conf` while nginx loads; read by the worker's rooms and by the handlers. Nothing here is written once loading has
 //! ended.
 
 use crate::fault::Faults;
+use crate::nginx::complex_value::ComplexValue;
 use crate::nginx::conf::ResolverSettings;
 use crate::nginx::log::Level;
 use crate::nginx::phases::VariableRange;
@@ -56,6 +57,16 @@ impl Default for Enforcement {
             log_level: None,
         }
     }
+}
+
+/// Which requests are reported to a tracker, and what of them. The log phase decides, so that it is known how they ended.
+pub struct ReportTerms {
+    /// The tracker's name, for messages.
+    pub tracker: Rc<[u8]>,
+    /// `if=`: no report where it is empty or `0`.
+    pub condition: Option<ComplexValue>,
+    /// `time=`: what is reported instead of the request's duration, as nginx writes seconds.
+    pub time: Option<ComplexValue>,
 }
 
 /// The settings of the http block.

@@ -11,7 +11,7 @@ use ngx::ffi::{
 
 use crate::conf::hints::{Explained, Slip, warn_of_text};
 use crate::conf::problem::Problem;
-use crate::conf::{LocationConf, MainConf, define, enforcement, rules, settings};
+use crate::conf::{LocationConf, MainConf, define, enforcement, key, report, rules, settings};
 use crate::nginx::border::guarded;
 use crate::nginx::conf::Conf;
 use crate::nginx::log::Level;
@@ -116,12 +116,13 @@ unsafe extern "C" fn set_auth_key(
     // SAFETY: nginx passes the loader and, by the table's offset, this module's main configuration, which nothing else
     // refers to during the call.
     let (cf, main) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<MainConf>()) };
-    let answered = answer(cf, || settings::auth_key(cf, main));
+    let answered = answer(cf, || key::auth_key(cf, main));
     // SAFETY: the handler keeps nothing of the arguments; a directive of the http block comes from a file.
     unsafe { cf.wipe_arguments() };
     answered
 }
 
+http_setter!(set_auth_key_file, key::auth_key_file);
 http_setter!(set_dns_srv, settings::dns_srv);
 http_setter!(set_dns_resolver, settings::dns_resolver);
 http_setter!(set_policy, settings::policy);
@@ -134,15 +135,20 @@ http_setter!(set_group, define::group);
 #[cfg(feature = "fault-injection")]
 http_setter!(set_fault, crate::conf::fault::fault);
 place_setter!(set_fail, enforcement::fail);
+place_setter!(set_fail_status, enforcement::fail_status);
+place_setter!(set_deny_status, enforcement::deny_status);
+place_setter!(set_dry_run, enforcement::dry_run);
+place_setter!(set_log_level, enforcement::log_level);
 place_setter!(set_rule, rules::rule);
 place_setter!(set_label, rules::label);
-place_setter!(set_report, rules::report);
+place_setter!(set_report, report::report);
 
-const COUNT: usize = 16 + cfg!(feature = "fault-injection") as usize;
+const COUNT: usize = 21 + cfg!(feature = "fault-injection") as usize;
 
 /// Every directive, ended by an empty entry. nginx reads the table, nobody writes it.
 pub static mut COMMANDS: [ngx_command_t; COUNT] = [
     http(c"ratelimitly_auth_key", set_auth_key),
+    http(c"ratelimitly_auth_key_file", set_auth_key_file),
     http(c"ratelimitly_dns_srv", set_dns_srv),
     http(c"ratelimitly_dns_resolver", set_dns_resolver),
     http(c"ratelimitly_resolver", set_dns_resolver),
@@ -156,6 +162,10 @@ pub static mut COMMANDS: [ngx_command_t; COUNT] = [
     #[cfg(feature = "fault-injection")]
     http(c"ratelimitly_fault", set_fault),
     anywhere(c"ratelimitly_fail", set_fail),
+    anywhere(c"ratelimitly_fail_status", set_fail_status),
+    anywhere(c"ratelimitly_deny_status", set_deny_status),
+    anywhere(c"ratelimitly_dry_run", set_dry_run),
+    anywhere(c"ratelimitly_log_level", set_log_level),
     place(c"ratelimitly", set_rule),
     place(c"ratelimitly_label", set_label),
     place(c"ratelimitly_report", set_report),

@@ -116,7 +116,7 @@ fn split_name<'a, 'b>(
     Ok((name, rest))
 }
 
-fn named<'a, const N: usize>(
+pub(super) fn named<'a, const N: usize>(
     arguments: &[&'a [u8]],
     names: [&'static str; N],
     usage: &'static str,

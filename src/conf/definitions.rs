@@ -15,8 +15,8 @@ use crate::nginx::conf::Place;
 
 /// Longest bucket and service, bytes.
 pub const NAME_MAX: usize = 1024;
-/// What one occurrence of a zone asks for.
-const TOKENS: u16 = 1;
+/// What one occurrence of a zone asks for without `tokens=`.
+pub const TOKENS: u16 = 1;
 
 /// A bucket and its rate.
 pub struct Zone {
@@ -26,24 +26,25 @@ pub struct Zone {
     pub bucket: Template,
     /// The rate.
     pub rate: Parsed<Rate>,
-    /// The resource block, where neither bucket nor rate holds a variable.
+    /// The resource block for [`TOKENS`], where neither bucket nor rate holds a variable.
     pub fixed: Option<Resource>,
 }
 
 impl Zone {
     /// Computes what can be computed now.
     pub fn new(name: &[u8], bucket: Template, rate: Parsed<Rate>) -> Zone {
-        let fixed = bucket.fixed().zip(rate.fixed()).map(|(bucket, rate)| Zone::resource(bucket, rate));
+        let fixed =
+            bucket.fixed().zip(rate.fixed()).map(|(bucket, rate)| Zone::resource(bucket, rate, TOKENS));
         Zone { name: name.into(), bucket, rate, fixed }
     }
 
     /// The block that asks `bucket` for one occurrence's tokens.
-    pub fn resource(bucket: &[u8], rate: Rate) -> Resource {
+    pub fn resource(bucket: &[u8], rate: Rate, tokens: u16) -> Resource {
         Resource {
             bucket: BucketId::new(bucket, rate.window_ms, rate.limit),
             window_size_ms: rate.window_ms,
             rate_limit: rate.limit,
-            tokens: TOKENS,
+            tokens,
         }
     }
 }

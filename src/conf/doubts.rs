@@ -3,9 +3,10 @@
 
 use std::rc::Rc;
 
+use ratelimitly_config::condition::looks_like_no;
 use ratelimitly_config::duration;
 use ratelimitly_config::text::Excerpt;
-use ratelimitly_config::variables::{chosen_by_client, only_chosen_by_client};
+use ratelimitly_config::variables::{chosen_by_client, only_chosen_by_client, unknown_before_decision};
 use ratelimitly_core::id::TrackerSettings;
 use ratelimitly_core::wire::MAX_LABEL;
 
@@ -21,7 +22,7 @@ const LONG_MS: u32 = 60_000;
 pub enum Value {
     /// A zone's bucket or a tracker's service.
     Name(&'static str),
-    /// A rate or a threshold.
+    /// A rate, a threshold or a number of tokens.
     Figure(&'static str),
     /// A label without `cut`.
     Label,
@@ -62,6 +63,30 @@ pub fn spoiled(cf: &Conf, warnings: &mut Warnings, directive: &'static str, valu
          request is not limited; {remedy}"
     );
     warnings.note(cf, About::ClientLength, When::FailOpen, directive, message);
+}
+
+/// A constant `if=` that reads like "no" and yet applies.
+pub fn constant(cf: &Conf, warnings: &mut Warnings, directive: &'static str, text: &[u8]) {
+    if text.contains(&b'$') || !looks_like_no(text) {
+        return;
+    }
+    let text = Excerpt::new(text);
+    let message = format_args!(
+        "\"if={text}\" is true, as in \"access_log\": only an empty value and \"0\" are not; expected if=0, or a variable"
+    );
+    warnings.note(cf, About::Constant, When::Always, directive, message);
+}
+
+/// An `if=` made of what is unknown until the rules have been asked.
+pub fn undecided(cf: &Conf, warnings: &mut Warnings, text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    let Some(variable) = unknown_before_decision(&text) else { return };
+    let variable = Excerpt::new(variable.as_bytes());
+    let message = format_args!(
+        "\"${variable}\" in \"if=\" is unknown when the request is asked about; expected a variable that is known before \
+         the content, such as one of \"map\" or \"geo\""
+    );
+    warnings.note(cf, About::Undecided, When::Always, "ratelimitly", message);
 }
 
 /// A bucket that each client chooses for itself.

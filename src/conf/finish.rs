@@ -72,7 +72,7 @@ fn check_horizon(cf: &Conf, main: &MainConf, key: &ApiKey, loading: &Loading) ->
     }
     // Without a policy of its own the configuration has the default one, and the key decides.
     let given = &loading.given;
-    let place = given.policy.as_ref().or(given.key.as_ref()).ok_or(Rejected)?;
+    let place = given.policy.as_ref().or(given.key.as_ref().map(|(_, place)| place)).ok_or(Rejected)?;
     Err(refuse(cf, place, "ratelimitly_policy", Problem::Horizon { horizon_ms, quota_ms }))
 }
 

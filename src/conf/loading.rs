@@ -3,6 +3,7 @@
 //! `finish` takes it out of the configuration, so that a worker keeps none of it.
 
 use crate::conf::definitions::{Definitions, Group, Guard, Tracker, Zone};
+use crate::conf::key::Source;
 use crate::conf::problem::Kind;
 use crate::conf::rules::InEffect;
 use crate::conf::settings::OwnResolver;
@@ -30,8 +31,8 @@ pub struct Loading {
 /// Directives of the http block that have been read, and where those stand that a later error may name.
 #[derive(Default)]
 pub struct Given {
-    /// `ratelimitly_auth_key`.
-    pub key: Option<Place>,
+    /// `ratelimitly_auth_key` or `ratelimitly_auth_key_file`.
+    pub key: Option<(Source, Place)>,
     /// `ratelimitly_dns_srv`: the name that discovery asks for.
     pub srv_name: Option<String>,
     /// `ratelimitly_dns_resolver`.

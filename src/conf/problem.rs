@@ -7,18 +7,23 @@ use ratelimitly_config::address::AddressError;
 use ratelimitly_config::arguments::{ArgumentError, QuoteError};
 use ratelimitly_config::dns_name::DnsNameError;
 use ratelimitly_config::duration::DurationError;
+use ratelimitly_config::key_file::KeyFileError;
 use ratelimitly_config::key_text::Mistake;
+use ratelimitly_config::log_level::LogLevelError;
 use ratelimitly_config::name::NameError;
 use ratelimitly_config::number::NumberError;
 use ratelimitly_config::older::PAGE;
 use ratelimitly_config::policy::PolicyTextError;
 use ratelimitly_config::rate::RateError;
 use ratelimitly_config::resolver::ResolverError;
+use ratelimitly_config::status::StatusError;
 use ratelimitly_config::text::Excerpt;
+use ratelimitly_config::tokens::TokensError;
 use ratelimitly_core::key::KeyError;
 
+use crate::conf::key::ReadError;
 use crate::nginx::complex_value::CompileError;
-use crate::nginx::conf::NoMemory;
+use crate::nginx::conf::{NoMemory, Place};
 
 const KEY_FORM: &str = "expected an API key: rl-aes1... or rl-cookie1...";
 
@@ -228,6 +233,101 @@ pub enum Problem {
     /// A variable where the key should be.
     #[error("the API key cannot come from a variable; {KEY_FORM}")]
     KeyVariable,
+    /// The key is given in two ways.
+    #[error(
+        "the API key is given already, in {place}; expected one of \"ratelimitly_auth_key\" and \"ratelimitly_auth_key_file\""
+    )]
+    TwoKeys {
+        /// Where the other one stands.
+        place: Place,
+    },
+    /// A key in the place of its file's path.
+    #[error(
+        "the path holds an API key; expected the path of a file with the key, or \"ratelimitly_auth_key\" before the key"
+    )]
+    KeyForPath,
+    /// The key file cannot be read.
+    #[error("\"{path}\" {error}; expected a regular file with the API key alone on one line")]
+    KeyFile {
+        /// The file.
+        path: Excerpt,
+        /// What is wrong with it.
+        error: ReadError,
+    },
+    /// The key file holds no line that could be a key.
+    #[error("\"{path}\" {error}")]
+    KeyFileText {
+        /// The file.
+        path: Excerpt,
+        /// What is wrong with its content.
+        error: KeyFileError,
+    },
+    /// The key file's line is no key.
+    #[error("\"{path}\": {problem}")]
+    KeyInFile {
+        /// The file.
+        path: Excerpt,
+        /// What is wrong with the line.
+        problem: Box<Problem>,
+    },
+    /// A status.
+    #[error("\"{argument}{text}\" {error}")]
+    Status {
+        /// The argument's name with its `=`, or nothing.
+        argument: &'static str,
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: StatusError,
+    },
+    /// A log level.
+    #[error("\"{text}\" {error}")]
+    LogLevel {
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: LogLevelError,
+    },
+    /// `tokens=`.
+    #[error("\"tokens={text}\" {error}")]
+    Tokens {
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: TokensError,
+    },
+    /// More tokens than a zone ever grants.
+    #[error(
+        "\"tokens={tokens}\" is more than zone \"{zone}\" ever grants, whose rate is {limit} in its window; expected at \
+         most {limit}, or a higher rate"
+    )]
+    TokensAboveRate {
+        /// The tokens.
+        tokens: u16,
+        /// The zone.
+        zone: Excerpt,
+        /// Its rate's tokens.
+        limit: u32,
+    },
+    /// `tokens=` beside guards alone.
+    #[error("\"tokens=\" has no zone to ask for tokens, expected a zone or group beside it: {usage}")]
+    TokensOfNothing {
+        /// The accepted form.
+        usage: &'static str,
+    },
+    /// `off` beside other rules.
+    #[error(
+        "\"off\" and other rules stand in one context; expected \"ratelimitly off;\" alone, or the other rules"
+    )]
+    NotAlone,
+    /// `time=` without a variable.
+    #[error(
+        "\"time={text}\" is the same for every request, expected a variable such as $upstream_header_time"
+    )]
+    ConstantTime {
+        /// The value.
+        text: Excerpt,
+    },
     /// The name of the discovery domain.
     #[error(transparent)]
     DnsName(#[from] DnsNameError),

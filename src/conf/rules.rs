@@ -1,27 +1,30 @@
-//! What servers and locations ask for: `ratelimitly`, `ratelimitly_label`, `ratelimitly_report`, and inheritance.
+//! What servers and locations ask for: `ratelimitly`, `ratelimitly_label`, and what is in effect where.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::rc::Rc;
 
-use ratelimitly_config::arguments::split;
-use ratelimitly_config::name;
+use ratelimitly_config::arguments::{ArgumentError, split};
 use ratelimitly_config::text::Excerpt;
+use ratelimitly_config::tokens;
 use ratelimitly_core::wire::{Guard as GuardBlock, MAX_LABEL, Resource};
 
 use crate::conf::define::unknown;
-use crate::conf::definitions::{Guard, Tracker, Zone};
+use crate::conf::definitions::{Guard, TOKENS, Tracker, Zone};
 use crate::conf::doubts::{self, Value};
 use crate::conf::label::Label;
+use crate::conf::loading::Loading;
 use crate::conf::problem::Problem;
-use crate::conf::settings::{only, set_once, some};
-use crate::conf::template::Template;
+use crate::conf::report::OwnReport;
+use crate::conf::settings::some;
+use crate::conf::template::{Condition, Parsed, Template, given};
 use crate::conf::{LocationConf, MainConf, enforcement};
 use crate::nginx::conf::{Conf, Place};
 use crate::settings::Fail;
 
-const RULE: &str = "ratelimitly zone=<zone>|group=<group> [guard=<guard> ...], or guard=<guard> ... alone";
+const RULE: &str = "ratelimitly zone=<zone>|group=<group> [guard=<guard> ...] [tokens=<n or template>] \
+                    [if=<template>], guard=<guard> ... [if=<template>] alone, or off";
 const LABEL: &str = "ratelimitly_label <template> [cut]";
-const REPORT: &str = "ratelimitly_report <tracker>|off";
 
 /// All rules in effect at a place, as one admission.
 pub struct Admission {
@@ -33,8 +36,68 @@ pub struct Admission {
     pub fixed_resources: Option<Box<[Resource]>>,
     /// All guard blocks, where no guard holds a variable.
     pub fixed_guards: Option<Box<[GuardBlock]>>,
+    /// The lines one by one, where one of them has an `if=` or a `tokens=` other than the default. `None`: every zone is
+    /// asked for one token, and everything is asked each time.
+    pub lines: Option<Box<[Line]>>,
     /// Where the first rule stands.
     pub place: Place,
+}
+
+/// One `ratelimitly` line that may apply.
+pub struct Line {
+    /// When it applies: never [`Condition::Never`].
+    pub condition: Condition,
+    /// What each of its zones is asked for; 0 leaves them out.
+    pub tokens: Parsed<u16>,
+    /// Its zones among those of the admission.
+    pub zones: Range<usize>,
+    /// Its guards among those of the admission.
+    pub guards: Box<[usize]>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+impl Line {
+    /// Whether it is in every question.
+    pub fn is_certain(&self) -> bool {
+        matches!(self.condition, Condition::Always)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.is_certain() && self.tokens.fixed() == Some(TOKENS)
+    }
+}
+
+/// Which of an admission's zones and guards a question asks, block by block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection<'a> {
+    /// All of them, in their order.
+    All,
+    /// Those of the lines that apply.
+    Some {
+        /// The index of each resource's zone.
+        zones: &'a [usize],
+        /// The index of each guard.
+        guards: &'a [usize],
+    },
+}
+
+impl Selection<'_> {
+    /// The index in the admission of the zone that the question's resource `block` asks.
+    pub fn zone(&self, block: usize) -> usize {
+        match self {
+            Selection::All => block,
+            Selection::Some { zones, .. } => zones.get(block).copied().unwrap_or(block),
+        }
+    }
+
+    /// The index in the admission of the guard that the question's block `block` asks.
+    pub fn guard(&self, block: usize) -> usize {
+        match self {
+            Selection::All => block,
+            Selection::Some { guards, .. } => guards.get(block).copied().unwrap_or(block),
+        }
+    }
 }
 
 /// The rules of one context while it is read.
@@ -42,59 +105,141 @@ pub struct Admission {
 pub struct Rules {
     zones: Vec<Rc<Zone>>,
     guards: Vec<Rc<Guard>>,
+    lines: Vec<Line>,
+    /// Where the first line stands, `off` included.
     place: Option<Place>,
+    is_off: bool,
 }
 
 impl Rules {
-    fn add_guard(&mut self, guard: &Rc<Guard>) {
-        if !self.guards.iter().any(|known| Rc::ptr_eq(known, guard)) {
+    /// The index of a guard, which is added if it is new.
+    fn guard(&mut self, guard: &Rc<Guard>) -> usize {
+        self.guards.iter().position(|known| Rc::ptr_eq(known, guard)).unwrap_or_else(|| {
             self.guards.push(Rc::clone(guard));
-        }
+            self.guards.len() - 1
+        })
     }
 
-    /// The admission, if the context has a rule of its own.
-    fn take(&mut self) -> Option<Rc<Admission>> {
+    fn add(&mut self, line: Words<'_>, condition: Condition, tokens: Parsed<u16>, place: Place) {
+        self.place.get_or_insert_with(|| place.clone());
+        if matches!(condition, Condition::Never) {
+            return;
+        }
+        let guards = line.guards.iter().map(|guard| self.guard(guard)).collect();
+        let first = self.zones.len();
+        self.zones.extend(line.zones);
+        self.lines.push(Line { condition, tokens, zones: first..self.zones.len(), guards, place });
+    }
+
+    /// What the context itself has: nothing, no rule, or rules.
+    fn take(&mut self) -> Option<Option<Rc<Admission>>> {
         let place = self.place.take()?;
+        if self.is_off {
+            return Some(None);
+        }
         let (zones, guards) = (std::mem::take(&mut self.zones), std::mem::take(&mut self.guards));
-        Some(Rc::new(Admission {
+        let lines = std::mem::take(&mut self.lines);
+        let is_plain = !lines.is_empty() && lines.iter().all(Line::is_plain);
+        Some(Some(Rc::new(Admission {
             fixed_resources: zones.iter().map(|zone| zone.fixed).collect(),
             fixed_guards: guards.iter().map(|guard| guard.fixed).collect(),
             zones: zones.into(),
             guards: guards.into(),
+            lines: (!is_plain).then(|| lines.into()),
             place,
-        }))
+        })))
     }
 }
 
-/// `ratelimitly_report` in one context.
-#[derive(Clone)]
-pub enum Report {
-    /// `off`.
-    Off,
-    /// A tracker, and where the directive stands.
-    To(Rc<Tracker>, Place),
+/// The arguments of one line, looked up.
+#[derive(Default)]
+struct Words<'a> {
+    zones: Vec<Rc<Zone>>,
+    guards: Vec<Rc<Guard>>,
+    condition: Option<&'a [u8]>,
+    tokens: Option<&'a [u8]>,
+}
+
+impl<'a> Words<'a> {
+    fn read(arguments: &[&'a [u8]], loading: &Loading) -> Result<Words<'a>, Problem> {
+        let is_target = |argument: &&&[u8]| argument.starts_with(b"zone=") || argument.starts_with(b"group=");
+        // Counted before any is looked up: an empty one must not hide another.
+        if arguments.iter().filter(is_target).count() > 1 {
+            return Err(Problem::OneTarget { usage: RULE });
+        }
+        let mut words = Words::default();
+        for argument in arguments {
+            match split(argument) {
+                Some((b"zone", name)) => words.zones.push(Rc::clone(loading.zones.refer(name)?)),
+                Some((b"group", name)) => words.zones.extend_from_slice(&loading.groups.refer(name)?.zones),
+                Some((b"guard", name)) => words.guards.push(Rc::clone(loading.guards.refer(name)?)),
+                Some((b"if", text)) => once(&mut words.condition, "if", text)?,
+                Some((b"tokens", text)) => once(&mut words.tokens, "tokens", text)?,
+                _ => return Err(unknown(argument, RULE)),
+            }
+        }
+        match words {
+            Words { ref zones, tokens: Some(_), .. } if zones.is_empty() => {
+                Err(Problem::TokensOfNothing { usage: RULE })
+            }
+            Words { ref zones, ref guards, .. } if zones.is_empty() && guards.is_empty() => {
+                Err(Problem::Arguments { error: ArgumentError::Missing("zone"), usage: RULE })
+            }
+            words => Ok(words),
+        }
+    }
+}
+
+fn once<'a>(slot: &mut Option<&'a [u8]>, name: &'static str, text: &'a [u8]) -> Result<(), Problem> {
+    match slot.replace(given(name, text)?) {
+        None => Ok(()),
+        Some(_) => Err(Problem::Arguments { error: ArgumentError::Repeated(name), usage: RULE }),
+    }
 }
 
 /// `ratelimitly`.
 pub fn rule(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Result<(), Problem> {
     let arguments = some(cf, RULE)?;
-    let is_target = |argument: &&&[u8]| argument.starts_with(b"zone=") || argument.starts_with(b"group=");
-    // Counted before any is looked up: an empty one must not hide another.
-    if arguments.iter().filter(is_target).count() > 1 {
-        return Err(Problem::OneTarget { usage: RULE });
+    let rules = &mut location.rules;
+    let is_off = matches!(arguments[..], [word] if word.eq_ignore_ascii_case(b"off"));
+    if rules.is_off || is_off && rules.place.is_some() {
+        return Err(Problem::NotAlone);
     }
-    for argument in &arguments {
-        match split(argument) {
-            Some((b"zone", name)) => location.rules.zones.push(Rc::clone(main.loading.zones.refer(name)?)),
-            Some((b"group", name)) => {
-                location.rules.zones.extend_from_slice(&main.loading.groups.refer(name)?.zones)
-            }
-            Some((b"guard", name)) => location.rules.add_guard(main.loading.guards.refer(name)?),
-            _ => return Err(unknown(argument, RULE)),
+    if is_off {
+        rules.is_off = true;
+        rules.place = Some(cf.place());
+        return Ok(());
+    }
+    let words = Words::read(&arguments, &main.loading)?;
+    let condition = Condition::of(cf, words.condition)?;
+    let tokens =
+        words.tokens.map_or(Ok(Parsed::Fixed(TOKENS)), |text| parse_tokens(cf, text, &words.zones))?;
+    let warnings = &mut main.loading.warnings;
+    if let Some(text) = words.condition {
+        doubts::constant(cf, warnings, "ratelimitly", text);
+        doubts::undecided(cf, warnings, text);
+    }
+    if let Some(text) = words.tokens {
+        doubts::spoiled(cf, warnings, "ratelimitly", Value::Figure("number of tokens"), text);
+    }
+    rules.add(words, condition, tokens, cf.place());
+    Ok(())
+}
+
+/// A constant number is held against each zone's constant rate. Occurrences of one bucket add up only in the whole
+/// question, of which the checks at the end of the http block warn.
+fn parse_tokens(cf: &Conf, text: &[u8], zones: &[Rc<Zone>]) -> Result<Parsed<u16>, Problem> {
+    let parsed = Parsed::compile(cf, text, |text| {
+        tokens::parse(text).map_err(|error| Problem::Tokens { text: Excerpt::new(text), error })
+    })?;
+    let Some(tokens) = parsed.fixed() else { return Ok(parsed) };
+    let limit = |zone: &Rc<Zone>| zone.rate.fixed().map_or(u32::MAX, |rate| rate.limit);
+    match zones.iter().find(|zone| limit(zone) < tokens.into()) {
+        None => Ok(parsed),
+        Some(zone) => {
+            Err(Problem::TokensAboveRate { tokens, zone: Excerpt::new(&zone.name), limit: limit(zone) })
         }
     }
-    location.rules.place.get_or_insert_with(|| cf.place());
-    Ok(())
 }
 
 /// `ratelimitly_label`; the last one in a context wins.
@@ -116,30 +261,17 @@ pub fn label(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Res
     Ok(())
 }
 
-/// `ratelimitly_report`.
-pub fn report(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Result<(), Problem> {
-    let name = only(cf, REPORT)?;
-    let report = match name::parse(name).map_err(|error| Problem::Name { error, usage: REPORT })? {
-        b"off" => Report::Off,
-        name => {
-            let unknown = || Problem::NoTracker { name: Excerpt::new(name) };
-            Report::To(main.loading.trackers.find(name).cloned().ok_or_else(unknown)?, cf.place())
-        }
-    };
-    set_once(&mut location.own_report, REPORT, report)
-}
-
 /// Completes `child` with what it inherits from `parent`, and notes what is in effect there.
 pub fn merge(main: &mut MainConf, parent: &LocationConf, child: &mut LocationConf) {
     let in_effect = &mut main.loading.in_effect;
-    child.admission = child.rules.take().or_else(|| parent.admission.clone());
+    child.admission = child.rules.take().unwrap_or_else(|| parent.admission.clone());
     child.label = child.label.take().or_else(|| parent.label.clone());
     child.report = match child.own_report.take() {
         None => parent.report.clone(),
-        Some(Report::Off) => None,
-        Some(Report::To(tracker, place)) => {
-            in_effect.note_report(&tracker, place);
-            Some(tracker)
+        Some(OwnReport::Off) => None,
+        Some(OwnReport::To(report, place)) => {
+            in_effect.note_report(&report.tracker, place);
+            Some(report)
         }
     };
     enforcement::merge(parent, child);

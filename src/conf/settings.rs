@@ -1,50 +1,24 @@
-//! The http block's settings: `ratelimitly_auth_key`, `_dns_srv`, `_dns_resolver`, `_policy`, `_bind`, `_debug`.
+//! The http block's settings but the key: `ratelimitly_dns_srv`, `_dns_resolver`, `_policy`, `_bind`, `_debug`.
 
 use std::collections::HashSet;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use ratelimitly_config::address;
 use ratelimitly_config::dns_name;
-use ratelimitly_config::key_text::{self, Mistake};
 use ratelimitly_config::policy;
 use ratelimitly_config::resolver::{self, Server};
 use ratelimitly_config::text::Excerpt;
-use ratelimitly_core::key::{ApiKey, KeyError};
 
 use crate::conf::MainConf;
 use crate::conf::problem::Problem;
 use crate::nginx::conf::Conf;
 
-const KEY: &str = "ratelimitly_auth_key rl-aes1...|rl-cookie1...";
 const DNS_SRV: &str = "ratelimitly_dns_srv <name>";
 const DNS_RESOLVER: &str = "ratelimitly_dns_resolver <address or host>[:<port>] ... [valid=<time>] [ipv4=on|off] \
                             [ipv6=on|off] (or its alias ratelimitly_resolver)";
 const POLICY: &str = "ratelimitly_policy standard|single_round|custom [<argument>=<value> ...]";
 const BIND: &str = "ratelimitly_bind <IPv4 or IPv6 address>";
 const DEBUG: &str = "ratelimitly_debug on|off";
-
-/// `ratelimitly_auth_key`. No message shows the argument.
-pub fn auth_key(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    let key = match only(cf, KEY)? {
-        [] => return Err(Problem::KeyEmpty),
-        text if text.contains(&b'$') => return Err(Problem::KeyVariable),
-        text => parse_key(text)?,
-    };
-    main.loading.given.key = Some(cf.place());
-    set_once(&mut main.settings.key, KEY, key)
-}
-
-fn parse_key(text: &[u8]) -> Result<ApiKey, Problem> {
-    let key = std::str::from_utf8(text).map_err(|_| Problem::KeyBytes);
-    let key = key.and_then(|text| ApiKey::parse(text).map_err(Problem::Key));
-    key.map_err(|problem| match (key_text::mistake(text), problem) {
-        (Some(Mistake::Foreign), Problem::Key(error)) => Problem::ForeignKey { error },
-        (Some(mistake), _) => Problem::NotAKey(mistake),
-        // Its checksum is right, so nothing of it was lost: it was made in another format.
-        (None, Problem::Key(error @ KeyError::Length(_))) => Problem::OldKey { error },
-        (None, problem) => problem,
-    })
-}
 
 /// `ratelimitly_dns_srv`.
 pub fn dns_srv(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {

@@ -2,6 +2,9 @@
 
 use std::rc::Rc;
 
+use ratelimitly_config::arguments::refuse_quoted;
+use ratelimitly_config::condition;
+
 use crate::conf::problem::Problem;
 use crate::nginx::complex_value::{ComplexValue, EvaluateError};
 use crate::nginx::conf::Conf;
@@ -78,4 +81,50 @@ impl<T: Copy> Parsed<T> {
             Parsed::Rendered(_) => None,
         }
     }
+}
+
+/// When a rule or a report applies: `if=`.
+pub enum Condition {
+    /// There is no `if=`, or a constant one that is true.
+    Always,
+    /// A constant one that is empty or `0`.
+    Never,
+    /// Each request decides.
+    Rendered(ComplexValue),
+}
+
+impl Condition {
+    /// Compiles the value of an `if=`, if there is one.
+    ///
+    /// # Errors
+    /// [`Problem::Quote`] or [`Problem::Template`].
+    pub fn of(cf: &Conf, text: Option<&[u8]>) -> Result<Condition, Problem> {
+        let Some(text) = text else { return Ok(Condition::Always) };
+        Ok(match ComplexValue::compile(cf, given("if", text)?)? {
+            Some(value) => Condition::Rendered(value),
+            None if condition::applies(text) => Condition::Always,
+            None => Condition::Never,
+        })
+    }
+
+    /// Whether this request meets it.
+    ///
+    /// # Errors
+    /// [`EvaluateError`] where nginx fails.
+    pub fn applies(&self, request: &Request) -> Result<bool, EvaluateError> {
+        match self {
+            Condition::Always => Ok(true),
+            Condition::Never => Ok(false),
+            Condition::Rendered(value) => value.evaluate(request).map(condition::applies),
+        }
+    }
+}
+
+/// The value of an argument, whose quotes must stand around the whole argument.
+///
+/// # Errors
+/// [`Problem::Quote`].
+pub fn given<'a>(argument: &'static str, text: &'a [u8]) -> Result<&'a [u8], Problem> {
+    refuse_quoted(argument.as_bytes(), text)?;
+    Ok(text)
 }

@@ -31,6 +31,10 @@ pub enum About {
     Defaults,
     /// A number of seconds that was probably meant otherwise.
     Unit,
+    /// A constant `if=` that is true and reads like "no".
+    Constant,
+    /// An `if=` made of what is not known yet.
+    Undecided,
     /// A directive of which only the last counts.
     Repeated,
     /// A window above the key's quota.

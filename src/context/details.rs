@@ -4,7 +4,7 @@
 //! Filled by the handler when it asks and by the driver when the answer is there. A few zones and guards lie in the context
 //! itself, more in the request's pool.
 
-use crate::conf::{Admission, Guard, Zone};
+use crate::conf::{Admission, Guard, Selection, Zone};
 use crate::nginx::request::PoolSlice;
 use ratelimitly_core::client::{Answer, Ask, GuardResult};
 use ratelimitly_core::id::ServerId;
@@ -99,19 +99,20 @@ impl Details {
         &mut self,
         admission: &Rc<Admission>,
         ask: &Ask<'_>,
+        selection: Selection<'_>,
         zones: impl FnOnce(usize) -> Option<PoolSlice<AskedZone>>,
         guards: impl FnOnce(usize) -> Option<PoolSlice<AskedGuard>>,
     ) -> bool {
         self.admission = Some(Rc::clone(admission));
         let asked_zones = ask.resources.iter().enumerate().map(|(index, resource)| AskedZone {
-            index: index as u16,
+            index: selection.zone(index) as u16,
             rate: resource.rate_limit,
             window_ms: resource.window_size_ms,
             ..AskedZone::default()
         });
         let asked_guards = ask.guards.iter().enumerate();
-        let asked_guards =
-            asked_guards.map(|(index, _)| AskedGuard { index: index as u16, ..AskedGuard::default() });
+        let asked_guards = asked_guards
+            .map(|(index, _)| AskedGuard { index: selection.guard(index) as u16, ..AskedGuard::default() });
         self.zones.fill(asked_zones, zones) && self.guards.fill(asked_guards, guards)
     }
 

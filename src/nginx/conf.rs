@@ -5,13 +5,16 @@
 
 use std::borrow::Cow;
 use std::cell::UnsafeCell;
-use std::ffi::c_void;
+use std::ffi::{OsString, c_void};
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::slice;
 
+use ngx::core::Status;
 use ngx::ffi::{
     self, ngx_buf_t, ngx_command_t, ngx_conf_t, ngx_http_conf_ctx_t, ngx_http_core_loc_conf_t,
     ngx_resolver_connection_t, ngx_resolver_t, ngx_str_t, ngx_uint_t,
@@ -162,6 +165,23 @@ impl Conf {
             Some((name, line)) => Place(format!("{}:{line}", String::from_utf8_lossy(&name)).into()),
             None => Place("the command line".into()),
         }
+    }
+
+    /// A path of the directive being read, relative to the folder of nginx's configuration.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn full_path(&self, text: &[u8]) -> Result<PathBuf, NoMemory> {
+        const OF_CONFIGURATION: ngx_uint_t = 1;
+        // nginx's function wants a final NUL behind a path that is whole already.
+        let mut copy = [text, b"\0"].concat();
+        let mut name = ngx_str_t { len: text.len(), data: copy.as_mut_ptr() };
+        // SAFETY: the cycle being loaded is live, and `name` is `copy` or, afterwards, text of the cycle's pool.
+        let path = unsafe {
+            let status = ffi::ngx_conf_full_name((*self.as_ptr()).cycle, &mut name, OF_CONFIGURATION);
+            (status == Status::NGX_OK.0).then(|| bytes(&name).to_vec())
+        };
+        path.map(|path| PathBuf::from(OsString::from_vec(path))).ok_or(NoMemory)
     }
 
     /// Moves `value` into the configuration's pool, which drops it when the cycle goes.

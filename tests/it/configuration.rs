@@ -3,7 +3,9 @@
 //! be right. No nginx is started here.
 
 mod accepted;
+mod controls;
 mod doubtful;
+mod key_file;
 mod pairs;
 mod refused_definitions;
 mod refused_policy;

@@ -2,3 +2,5 @@
 
 mod enforcement;
 mod outcome;
+mod skip;
+mod tokens;

@@ -39,6 +39,9 @@ const FIXED: [&str; 10] = [
     "server_protocol",
 ];
 
+/// How the names of the module's own variables begin. All of them tell what came of the request's admission.
+const OWN: &str = "ratelimitly_";
+
 /// The names of a template's variables in order, as nginx reads them: `$name` and `${name}`.
 pub fn names(template: &str) -> impl Iterator<Item = &str> {
     template.split('$').skip(1).filter_map(|rest| {
@@ -64,6 +67,13 @@ pub fn chosen_by_client(template: &str) -> Option<&str> {
 pub fn only_chosen_by_client(template: &str) -> Option<&str> {
     let alone = names(template).all(|name| is_chosen(name) || is_in(&FIXED, name));
     chosen_by_client(template).filter(|_| alone)
+}
+
+/// The first variable of a template that has no value before the request is asked about: the response's status and the
+/// module's own variables.
+pub fn unknown_before_decision(template: &str) -> Option<&str> {
+    let is_own = |name: &str| name.get(..OWN.len()).is_some_and(|start| start.eq_ignore_ascii_case(OWN));
+    names(template).find(|name| is_own(name) || name.eq_ignore_ascii_case("status"))
 }
 
 fn is_chosen(name: &str) -> bool {

@@ -13,7 +13,7 @@ macro_rules! accepted {
     )+};
 }
 
-async fn accept(text: &str, values: &[(&str, &str)]) {
+pub(super) async fn accept(text: &str, values: &[(&str, &str)]) {
     let checked = check(text, values).await;
     checked.accepted();
     assert!(!checked.message.contains("[warn]"), "accepted with a warning: {}", checked.message);

@@ -14,7 +14,7 @@ async fn line_of(text: &str, values: &[(&str, &str)], mark: &str) -> String {
 }
 
 /// What nginx warns of in a configuration that it accepts.
-async fn warnings(text: &str, values: &[(&str, &str)]) -> Vec<String> {
+pub(super) async fn warnings(text: &str, values: &[(&str, &str)]) -> Vec<String> {
     let checked = check(text, values).await;
     checked.accepted();
     let lines = checked.message.lines().filter(|line| line.contains("[warn]"));
@@ -32,12 +32,12 @@ async fn warns_with(text: &str, values: &[(&str, &str)], expected: &[(&str, &[&s
     }
 }
 
-async fn warns(text: &str, expected: &[(&str, &[&str])]) {
+pub(super) async fn warns(text: &str, expected: &[(&str, &[&str])]) {
     warns_with(text, &[], expected).await;
 }
 
 /// A whole configuration around lines of the http block and of the server.
-fn around(http: &str, server: &str) -> String {
+pub(super) fn around(http: &str, server: &str) -> String {
     format!(
         "http {{
             ratelimitly_auth_key {{key}};

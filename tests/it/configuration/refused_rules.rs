@@ -3,8 +3,9 @@
 
 use crate::configuration::{check, refused};
 
-const RULE_FORM: &str =
-    "expected ratelimitly zone=<zone>|group=<group> [guard=<guard> ...], or guard=<guard> ... alone";
+const RULE_FORM: &str = "expected ratelimitly zone=<zone>|group=<group> [guard=<guard> ...] [tokens=<n or template>] [if=<template>], \
+     guard=<guard> ... [if=<template>] alone, or off";
+const REPORT_FORM: &str = "ratelimitly_report <tracker> [if=<template>] [time=<template>], or off";
 
 const OF_RULE: &str = "\"ratelimitly\" directive: ";
 const OF_LABEL: &str = "\"ratelimitly_label\" directive: ";
@@ -88,7 +89,7 @@ refused! {
                 }
             }
         }"#,
-        [OF_REPORT, "is duplicate", "accepted once: ratelimitly_report <tracker>|off"];
+        [OF_REPORT, "is duplicate", "accepted once: ", REPORT_FORM];
 
     r31_rule_without_arguments: r#"
         http {
@@ -206,7 +207,7 @@ refused! {
                 location / { ratelimitly_report tracker=t; }
             }
         }"#,
-        [OF_REPORT, "must be a name without \"=\", it is \"tracker=t\"", "expected ratelimitly_report <tracker>|off"];
+        [OF_REPORT, "must be a name without \"=\", it is \"tracker=t\"", REPORT_FORM];
 
     report_to_nothing: r#"
         http {
@@ -214,7 +215,7 @@ refused! {
                 location / { ratelimitly_report ""; }
             }
         }"#,
-        [OF_REPORT, "must be a name, it is empty", "expected ratelimitly_report <tracker>|off"];
+        [OF_REPORT, "must be a name, it is empty", REPORT_FORM];
 
     label_of_two_words: r#"
         http {
@@ -238,8 +239,9 @@ async fn r70_static_label_of_257_bytes() {
 }
 
 /// Good lines everywhere but here.
-const HTTP_ONLY: [&str; 11] = [
+const HTTP_ONLY: [&str; 12] = [
     "ratelimitly_auth_key {key};",
+    "ratelimitly_auth_key_file key;",
     "ratelimitly_dns_srv rl.example.com;",
     "ratelimitly_dns_resolver 127.0.0.1;",
     "ratelimitly_resolver 127.0.0.1;",

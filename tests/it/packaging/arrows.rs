@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fault", &[]),
     ("settings", &["nginx", "fault"]),
     ("conf", &["nginx", "settings"]),
-    ("render", &["nginx", "conf"]),
+    ("render", &["nginx", "settings", "conf"]),
     ("discovery", &["nginx", "fault"]),
     ("driver", &["nginx", "logging", "fault", "settings", "discovery", "context"]),
     ("context", &["nginx", "settings", "conf", "driver"]),

@@ -2,9 +2,12 @@
 //! and does not define itself is defined around it.
 
 use crate::packaging::{nginx_blocks, pages, text};
+use ratelimitly_core::key::KeyKind;
 use ratelimitly_harness::check::{Checked, check_config_with};
 use ratelimitly_harness::environment::fault_module;
+use ratelimitly_harness::key;
 use regex::Regex;
+use std::io::Write;
 
 /// What an example may refer to, the text that refers to it, and the line that defines it where the example does not. A
 /// group and a guard are defined only where they are used: an example may define what they refer to.
@@ -36,8 +39,9 @@ const DEFINITIONS: [(&str, &str, &str); 8] = [
 ];
 
 /// What is an address or a path of the reader's machine in an example.
-const OF_THE_READER: [(&str, &str); 5] = [
+const OF_THE_READER: [(&str, &str); 6] = [
     ("rl-aes1...", "{key}"),
+    ("/run/secrets/ratelimitly.key", "{key_file}"),
     ("/var/log/nginx/", "{prefix}/"),
     ("modules/ngx_http_ratelimitly_module.so", "{module}"),
     ("listen 80;", ""),
@@ -74,10 +78,13 @@ async fn an_example_with_a_mistake_is_found() {
 /// The example at each place where it may belong.
 async fn loads(example: &str) -> Vec<Checked> {
     let mut all = Vec::new();
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(key(KeyKind::Aes).encode().as_bytes()).expect("written");
+    let key_file = ("key_file", file.path().to_str().expect("a path in UTF-8"));
     for text in wrapped(&filled(example)) {
         let fault = fault_module();
-        let module = [("module", fault.to_str().expect("a path in UTF-8"))];
-        let values = if example.contains("ratelimitly_fault") { &module[..] } else { &[] };
+        let values = [key_file, ("module", fault.to_str().expect("a path in UTF-8"))];
+        let values = if example.contains("ratelimitly_fault") { &values[..] } else { &values[..1] };
         all.push(check_config_with(&text, values).await);
     }
     all
@@ -102,6 +109,8 @@ fn wrapped(example: &str) -> Vec<String> {
         let spaced = what.split(' ').collect::<Vec<_>>().join(" +");
         Regex::new(&format!("(?m)^ *{spaced}\\b")).expect("a pattern").is_match(example)
     };
+    // The key comes in one way only.
+    let defined = |what: &str| defined(what) || defined(&format!("{what}_file"));
     let missing =
         DEFINITIONS.iter().filter(|(what, use_of_it, _)| !defined(what) && example.contains(use_of_it));
     let around: String = missing.map(|(_, _, line)| format!("{line}\n")).collect();
