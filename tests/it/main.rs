@@ -7,6 +7,7 @@ mod checks;
 mod configuration;
 mod controls;
 mod cross;
+mod diagnose;
 mod dns;
 mod endpoints;
 mod event_methods;

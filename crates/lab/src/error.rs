@@ -38,6 +38,9 @@ pub enum Error {
     /// The load generator.
     #[error("the load: {0}")]
     Load(String),
+    /// Logs or a configuration that cannot be read.
+    #[error(transparent)]
+    Diagnosis(#[from] ratelimitly_lab::diagnose::Error),
 }
 
 /// Adds the thing that failed to an I/O error.

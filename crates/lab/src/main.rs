@@ -10,6 +10,7 @@ mod overload;
 mod unit;
 
 use clap::{Parser, Subcommand};
+use ratelimitly_lab::diagnose;
 use std::process::ExitCode;
 
 /// Experiments that show how the module behaves in trouble.
@@ -28,6 +29,8 @@ enum Experiment {
     Keepalive(keepalive::Options),
     /// Datagrams, failures and waiting at different round trips and units of the policy.
     Unit(unit::Options),
+    /// From logs, why the application fell behind; from nginx -T, what is set up wrong.
+    Diagnose(diagnose::Options),
 }
 
 #[tokio::main]
@@ -36,9 +39,16 @@ async fn main() -> ExitCode {
         Experiment::Overload(options) => overload::run(options).await,
         Experiment::Keepalive(options) => keepalive::run(options).await,
         Experiment::Unit(options) => unit::run(options).await,
+        Experiment::Diagnose(options) => diagnosis(&options),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("ci/lab: {error}");
         ExitCode::FAILURE
     })
+}
+
+/// Reads files and prints; nothing is run.
+fn diagnosis(options: &diagnose::Options) -> Result<ExitCode, error::Error> {
+    print!("{}", diagnose::run(options)?);
+    Ok(ExitCode::SUCCESS)
 }
