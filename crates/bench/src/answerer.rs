@@ -1,4 +1,4 @@
-//! Servers that allow everything: the least that can answer an admission, so that their own cost does not hide the
+//! Servers that allow everything but what has the rate 1: the least that can answer an admission, so that their own cost does not hide the
 //! module's. Each is a UDP socket; answers can wait, or never come.
 //!
 //! All of them share one thread. Whoever sends over loopback pays for waking the receiver, which nobody does whose servers
@@ -8,7 +8,7 @@
 
 use crate::Error;
 use ratelimitly_core::key::ApiKey;
-use ratelimitly_core::wire::{self, Auth, Pdu, ResourceAnswer, Tenant};
+use ratelimitly_core::wire::{self, Auth, GuardAnswer, Pdu, ResourceAnswer, Tenant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use std::collections::VecDeque;
@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The rate of what is refused.
+const REFUSED: u32 = 1;
 /// Answers keep the client's port.
 const KEEP_PORT: u8 = 1;
 /// Asked of the kernel for the requests that wait, bytes; `net.core.rmem_max` may cut it.
@@ -150,7 +152,7 @@ impl Server {
         }
     }
 
-    /// Writes the answer that allows; `None`: there is nothing to answer.
+    /// Writes the answer; `None`: there is nothing to answer.
     fn answer(&mut self, datagram: &mut [u8], out: &mut Vec<u8>) -> Option<()> {
         let claimed = wire::peek(datagram).ok()?;
         let (_, auth) = self.keys.iter().find(|(id, _)| *id == claimed.key_or_server_id)?;
@@ -161,16 +163,18 @@ impl Server {
                 bucket: resource.bucket,
                 window_size_ms: resource.window_size_ms,
                 actual_rate: 1,
-                deficit: 0,
+                deficit: u16::from(resource.rate_limit == REFUSED),
             })
             .collect();
+        let guards: Vec<GuardAnswer> =
+            request.guards().map(|guard| GuardAnswer { guard, current_latency_ms: 0 }).collect();
         let tenant = Tenant { key_or_server_id: self.id, steering_feedback: KEEP_PORT, ..asked };
         // Unique among the answerers of a key: the id, then a count.
         self.nonce += 1;
         let mut nonce = [0; 12];
         nonce[..4].copy_from_slice(&(self.id as u32).to_le_bytes());
         nonce[4..].copy_from_slice(&self.nonce.to_le_bytes());
-        auth.seal_rate_response(out, &tenant, &nonce, &[], &resources).ok()
+        auth.seal_rate_response(out, &tenant, &nonce, &guards, &resources).ok()
     }
 
     fn send_due(&mut self) {

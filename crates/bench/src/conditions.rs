@@ -39,7 +39,8 @@ pub const THREE_STANDARD: &str = "three-servers-standard";
 
 /// The policy of most conditions, longer than any answer takes: no run waits for a deadline.
 pub const SINGLE_ROUND: &str = "single_round unit=1900ms";
-const STANDARD: &str = "standard unit=500ms";
+/// The same for the other policy.
+pub const STANDARD: &str = "standard unit=500ms";
 
 /// All conditions, the bare one first.
 pub fn all(servers: &Servers, peers: &Peers) -> Result<Vec<Condition>, Error> {

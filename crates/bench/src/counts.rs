@@ -2,8 +2,8 @@
 //! processes, so each figure is the difference of two runs that differ in nothing but the number of requests: starting,
 //! discovery and stopping are in both.
 
-use crate::Error;
 use crate::nginx::{Mode, Nginx, Parts};
+use crate::{Error, callgrind};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -40,38 +40,11 @@ impl Load {
 /// System calls by name.
 pub type Calls = BTreeMap<String, f64>;
 
-/// User instructions of a shorter and a longer run, the least of as many as were made. What a busy machine adds to a run (a
-/// second that begins, and fresh random bytes with it, or one more turn of the event loop) only ever makes it dearer.
-#[derive(Clone, Copy, Debug)]
-pub struct Instructions {
-    short: u64,
-    long: u64,
-    /// Requests of the longer run alone.
-    more: u64,
-}
-
-impl Instructions {
-    /// Makes both runs once.
-    pub fn count(parts: &Parts, load: Load) -> Result<Instructions, Error> {
-        let (both, more) = load.requests;
-        let count = |requests| callgrind_total(&run(parts, Mode::Callgrind, load, requests)?);
-        Ok(Instructions { short: count(both)?, long: count(both + more)?, more })
-    }
-
-    /// The lesser of each run.
-    pub fn least(self, other: Instructions) -> Instructions {
-        Instructions { short: self.short.min(other.short), long: self.long.min(other.long), more: self.more }
-    }
-
-    /// Of one request, nginx's own included.
-    pub fn per_request(self) -> f64 {
-        (self.long as f64 - self.short as f64) / self.more as f64
-    }
-}
-
 /// User instructions of one request, nginx's own included.
 pub fn instructions(parts: &Parts, load: Load) -> Result<f64, Error> {
-    Ok(Instructions::count(parts, load)?.per_request())
+    let (both, more) = load.requests;
+    let count = |requests| callgrind::total(&run(parts, Mode::Callgrind, load, requests)?);
+    Ok((count(both + more)? as f64 - count(both)? as f64) / more as f64)
 }
 
 /// System calls of one request, likewise.
@@ -128,14 +101,9 @@ pub fn program(binary: &Path, times: u64) -> Result<f64, Error> {
         if !run.status.success() {
             return Err(format!("{}: {}", binary.display(), String::from_utf8_lossy(&run.stderr)).into());
         }
-        callgrind_total(&fs::read_to_string(&out)?)
+        callgrind::total(&fs::read_to_string(&out)?)
     };
     Ok((count(2 * times)? as f64 - count(times)? as f64) / times as f64)
-}
-
-fn callgrind_total(text: &str) -> Result<u64, Error> {
-    let line = text.lines().rev().find_map(|line| line.strip_prefix("totals: "));
-    Ok(line.ok_or("callgrind wrote no totals")?.trim().parse()?)
 }
 
 /// A line a call: `  0.12    0.000123    1    12345    17 epoll_wait`, of which the errors may be missing. After the second

@@ -7,9 +7,11 @@
 
 mod answerer;
 mod baseline;
+mod callgrind;
 mod chart;
 mod conditions;
 mod counts;
+mod gate;
 mod machine;
 mod memory;
 mod nginx;
@@ -42,6 +44,8 @@ enum Action {
     Scale(Scale),
     /// Compares instructions per admission with the figures kept in the repository
     Check(Check),
+    /// Names the functions that grew in the conditions that failed `check`
+    Blame(Blame),
     /// One condition under callgrind: the file for `callgrind_annotate`
     Profile(Profile),
     /// criterion's results of the core's benchmarks as a table
@@ -99,6 +103,22 @@ struct Check {
     /// Replaces the figures kept by those of now
     #[arg(long)]
     update: bool,
+    /// Where the names of the conditions go that have grown
+    #[arg(long)]
+    grown: PathBuf,
+}
+
+#[derive(clap::Args, Debug)]
+struct Blame {
+    /// The functions' figures kept
+    #[arg(long)]
+    functions: PathBuf,
+    /// Replaces them by those of now
+    #[arg(long)]
+    update: bool,
+    /// The names of the conditions that have grown
+    #[arg(long)]
+    grown: PathBuf,
 }
 
 #[derive(clap::Args, Debug)]
@@ -136,6 +156,7 @@ fn main() -> ExitCode {
         Action::Nginx(arguments) => results::measure(&arguments),
         Action::Scale(arguments) => scale::measure(&arguments),
         Action::Check(arguments) => baseline::check(&arguments),
+        Action::Blame(arguments) => baseline::blame(&arguments),
         Action::Profile(arguments) => results::profile(&arguments),
         Action::Core(arguments) => samples::print(&arguments),
         Action::Chart(arguments) => chart::draw(&arguments),

@@ -92,6 +92,12 @@ impl Nginx {
         Client::warm_up(self.address, REQUEST)
     }
 
+    /// The text of a file in its folder.
+    pub fn read(&self, file: &str) -> Result<String, Error> {
+        let path = self.process.prefix().join(file);
+        fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()).into())
+    }
+
     /// Ends it and gives the text of a file in its folder, which the tool around it has written by then.
     pub fn end_and_read(mut self, file: &str) -> Result<String, Error> {
         self.runtime.block_on(self.process.terminate(PATIENCE));
@@ -110,7 +116,9 @@ fn under_tool(builder: Builder, mode: Mode) -> Builder {
         Mode::Worker | Mode::Upstream => builder,
         Mode::Callgrind => {
             let out = "--callgrind-out-file={prefix}/callgrind";
-            builder.under(&["valgrind", "--tool=callgrind", out], PATIENCE)
+            // Only `gate` asks for a picture.
+            let mark = "--dump-before=ngx_http_empty_gif_handler";
+            builder.under(&["valgrind", "--tool=callgrind", out, mark], PATIENCE)
         }
         Mode::Strace => builder.under(&["strace", "-c", "-f", "-o", "{prefix}/strace"], PATIENCE),
     }
