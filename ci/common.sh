@@ -57,11 +57,11 @@ nginx_source() {
 }
 nginx_objects() { echo "$out/nginx/$1/objs"; }
 
-# nginx_environment KIND: exports what a cargo command on the module needs. Each nginx has its own target folder,
-# else the bindings would be generated anew at each change of kind.
+# nginx_environment KIND [SOURCE BUILD]: exports what a cargo command on the module needs. Each nginx has its own target
+# folder, else the bindings would be generated anew at each change of kind.
 nginx_environment() {
-  NGINX_SOURCE_DIR=$(nginx_source "$1")
-  NGINX_BUILD_DIR=$(nginx_objects "$1")
+  NGINX_SOURCE_DIR=$(realpath -m "${2:-$(nginx_source "$1")}")
+  NGINX_BUILD_DIR=$(realpath -m "${3:-$(nginx_objects "$1")}")
   CARGO_TARGET_DIR=$out/module/$1/cargo
   export NGINX_SOURCE_DIR NGINX_BUILD_DIR CARGO_TARGET_DIR
 }
