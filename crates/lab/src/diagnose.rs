@@ -9,10 +9,10 @@ mod options;
 mod report;
 mod view;
 
-pub use cause::{Cause, Judgement};
+pub use cause::{Cause, Diagnosis, Judgement};
 pub use options::{Options, RECOMMENDED};
+pub use view::View;
 
-use cause::Diagnosis;
 use conf::Conf;
 use conf::finding::Known;
 use log::entry::Lines;
@@ -22,7 +22,7 @@ use log::tally::Tally;
 use log::timeline::Timeline;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes of a configuration that are read.
 const CONFIG: u64 = 64 << 20;
@@ -70,6 +70,43 @@ struct Seen {
     timeline: Timeline,
 }
 
+/// Two logs that are at hand as texts: those of an experiment.
+pub struct Logs {
+    seen: Seen,
+}
+
+/// A log's text and its format.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a> {
+    /// The lines.
+    pub text: &'a str,
+    /// As in [`Options`].
+    pub format: &'a str,
+}
+
+impl Logs {
+    /// Reads nginx's log, whose clients this variable tells apart, and the application's.
+    ///
+    /// # Errors
+    /// [`Error`]: a format cannot be used, or no line fits.
+    pub fn read(access: Text<'_>, client: &str, app: Text<'_>) -> Result<Logs, Error> {
+        let mut reader = Reader::new(access.format, client, app.format)?;
+        reader.access("nginx's log", access.text.as_bytes())?;
+        reader.app("the application's log", app.text.as_bytes())?;
+        Ok(Logs { seen: reader.finish()? })
+    }
+
+    /// Judges.
+    pub fn diagnose(&self) -> Diagnosis {
+        cause::diagnose(&self.seen.timeline)
+    }
+
+    /// The number of a path in a [`View`].
+    pub fn path(&self, name: &str) -> Option<usize> {
+        self.seen.timeline.find(name)
+    }
+}
+
 /// Reads what the options name and gives the report.
 ///
 /// # Errors
@@ -84,8 +121,7 @@ pub fn run(options: &Options) -> Result<String, Error> {
         ..Known::default()
     };
     if !options.access_log.is_empty() {
-        let mut seen = logs(options, conf.as_ref())?;
-        seen.timeline.settle();
+        let seen = logs(options, conf.as_ref())?;
         let diagnosis = cause::diagnose(&seen.timeline);
         seen.tell(&mut known, &diagnosis);
         text += &seen.report(options, &diagnosis);
@@ -100,28 +136,57 @@ pub fn run(options: &Options) -> Result<String, Error> {
 fn configuration(path: &Path) -> Result<Conf, Error> {
     let mut text = Vec::new();
     open(path)?.take(CONFIG).read_to_end(&mut text).map_err(|source| file(path, source))?;
-    Ok(Conf::read(&path.display().to_string(), &text))
+    Ok(Conf::read(&name(path), &text))
 }
 
 fn logs(options: &Options, conf: Option<&Conf>) -> Result<Seen, Error> {
-    let unusable = |what| move |source| Error::Format { what, source };
-    let access = Lines::access(&access_format(options, conf)?, &options.client);
-    let access = access.map_err(unusable("of the access log"))?;
-    let app = Lines::app(&options.app_format).map_err(unusable("of the application's log"))?;
-    let mut seen = Seen::default();
-    each(&options.access_log, &mut seen.access, |line| {
-        let line = access.answered(line)?;
-        seen.tally.add(&line);
-        seen.timeline.answered(&line);
-        Ok(())
-    })?;
-    fits(&seen.access, "the access log", "--format")?;
-    each(&options.app_log, &mut seen.app, |line| {
-        seen.timeline.worked(&app.worked(line)?);
-        Ok(())
-    })?;
-    fits(&seen.app, "the application's log", "--app-format")?;
-    Ok(seen)
+    let mut reader = Reader::new(&access_format(options, conf)?, &options.client, &options.app_format)?;
+    options.access_log.iter().try_for_each(|path| reader.access(&name(path), open(path)?))?;
+    options.app_log.iter().try_for_each(|path| reader.app(&name(path), open(path)?))?;
+    reader.finish()
+}
+
+/// The formats of both logs, and what was read with them.
+struct Reader {
+    access: Lines,
+    app: Lines,
+    seen: Seen,
+}
+
+impl Reader {
+    fn new(access: &str, client: &str, app: &str) -> Result<Reader, Error> {
+        let unusable = |what| move |source| Error::Format { what, source };
+        let access = Lines::access(access, client).map_err(unusable("of the access log"))?;
+        let app = Lines::app(app).map_err(unusable("of the application's log"))?;
+        Ok(Reader { access, app, seen: Seen::default() })
+    }
+
+    fn access(&mut self, name: &str, file: impl BufRead) -> Result<(), Error> {
+        let Reader { access, seen: Seen { access: read, tally, timeline, .. }, .. } = self;
+        let taken = read.all(name, file, |line| {
+            let line = access.answered(line)?;
+            tally.add(&line);
+            timeline.answered(&line);
+            Ok(())
+        });
+        taken.map_err(|source| Error::File { file: name.to_owned(), source })
+    }
+
+    fn app(&mut self, name: &str, file: impl BufRead) -> Result<(), Error> {
+        let Reader { app, seen: Seen { app: read, timeline, .. }, .. } = self;
+        let taken = read.all(name, file, |line| {
+            timeline.worked(&app.worked(line)?);
+            Ok(())
+        });
+        taken.map_err(|source| Error::File { file: name.to_owned(), source })
+    }
+
+    fn finish(mut self) -> Result<Seen, Error> {
+        fits(&self.seen.access, "the access log", "--format")?;
+        fits(&self.seen.app, "the application's log", "--app-format")?;
+        self.seen.timeline.settle();
+        Ok(self.seen)
+    }
 }
 
 fn access_format(options: &Options, conf: Option<&Conf>) -> Result<String, Error> {
@@ -132,23 +197,15 @@ fn access_format(options: &Options, conf: Option<&Conf>) -> Result<String, Error
     }
 }
 
-fn each(
-    paths: &[PathBuf],
-    read: &mut Read,
-    mut take: impl FnMut(&str) -> Result<(), log::format::LineError>,
-) -> Result<(), Error> {
-    for path in paths {
-        let name = path.display().to_string();
-        read.all(&name, open(path)?, &mut take).map_err(|source| file(path, source))?;
-    }
-    Ok(())
-}
-
 fn fits(read: &Read, what: &'static str, option: &'static str) -> Result<(), Error> {
     if read.lines > 0 || read.unreadable == 0 {
         return Ok(());
     }
     Err(Error::NoLine { what, option, examples: read.examples.join("\n") })
+}
+
+fn name(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
@@ -159,7 +216,7 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, Error> {
 }
 
 fn file(path: &Path, source: io::Error) -> Error {
-    Error::File { file: path.display().to_string(), source }
+    Error::File { file: name(path), source }
 }
 
 impl Seen {

@@ -76,10 +76,10 @@ impl View {
         })
     }
 
-    /// Seconds of a request to a path: the application's own time, or nginx's where there is none. `quickest` says which
-    /// share of nginx's times may be shorter: those of a new path in a queue hold the wait too.
-    fn price(&self, path: usize, quickest: f64) -> Option<f64> {
-        self.processing(path).or_else(|| self.costs.get(path)?.header.quantile(quickest))
+    /// Seconds of a request to a path: the application's own time, or without its log this quantile of nginx's. For a new
+    /// path nginx's low quantile is taken, because its times contain the wait in the queue.
+    fn price(&self, path: usize, quantile: f64) -> Option<f64> {
+        self.processing(path).or_else(|| self.costs.get(path)?.header.quantile(quantile))
     }
 
     fn ratio(&self, usual: &View, of: impl Fn(usize) -> Option<(f64, f64)>) -> Option<f64> {

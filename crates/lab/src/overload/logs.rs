@@ -1,5 +1,5 @@
-//! The two access logs of an experiment, nginx's and the application's, read back: all that the diagnosis knows, and what
-//! the share of wasted work is counted from.
+//! The two access logs of an experiment, nginx's and the application's, read back: what the
+//! share of wasted work is counted from. The diagnosis reads them by itself.
 
 use crate::error::Error;
 

@@ -102,7 +102,7 @@ fn diagnoses(results: &Results) -> String {
     );
     let shown = |cell: &&Cell| matches!(cell.remedy, Remedy::None | Remedy::Guard);
     for cell in results.cells.iter().filter(shown) {
-        let (usual, then) = (cell.diagnosis.usual, cell.diagnosis.then);
+        let (usual, then) = (cell.said.usual, cell.said.then);
         let _ = writeln!(
             text,
             "| {} | {} | {:.0} → {:.0} ms | {:.0} → {:.0} ms | {:.0} → {:.0}% | {:.0} → {:.0} | {:.0} → {:.0} | {} |",
@@ -118,7 +118,7 @@ fn diagnoses(results: &Results) -> String {
             then.per_second,
             usual.keys,
             then.keys,
-            cell.diagnosis.cause.title(),
+            cell.said.words,
         );
     }
     text

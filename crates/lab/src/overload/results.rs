@@ -2,7 +2,7 @@
 //! written by `report.rs` and `plot.rs`.
 
 use super::condition::Condition;
-use super::diagnosis::{Diagnosis, Logs};
+use super::diagnosis::Said;
 use super::figures::{self, Figures, Second, median};
 use super::remedy::{Guard, Remedy};
 use super::run::Trace;
@@ -30,7 +30,7 @@ pub struct Cell {
     pub seconds: Vec<Second>,
     /// What the first repeat's logs say.
     #[serde(skip)]
-    pub diagnosis: Diagnosis,
+    pub said: Said,
 }
 
 /// Everything.
@@ -57,16 +57,13 @@ impl Cell {
     pub fn of(traces: &[Trace]) -> Cell {
         let job = traces[0].job;
         let runs: Vec<Figures> = traces.iter().map(Figures::of).collect();
-        let logs = Logs { answered: &traces[0].answered, finished: &traces[0].finished };
-        // An operator knows what was usual before; here that is the time before the change.
-        let diagnosis = logs.diagnose(job.timing.change as usize, job.timing.end as usize);
         Cell {
             condition: job.condition,
             remedy: job.remedy,
             median: Figures::median(&runs.iter().collect::<Vec<_>>()),
             runs,
             seconds: figures::seconds(&traces[0]),
-            diagnosis,
+            said: traces[0].said.clone(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! all of its own, so that several runs can share the machine. Gives everything that was seen; judges nothing.
 
 use super::condition::{Condition, Traffic};
+use super::diagnosis::{self, Said};
 use super::logs::{self, Answered, Finished};
 use super::queue;
 use super::remedy::{Guard, Remedy};
@@ -59,6 +60,8 @@ pub struct Trace {
     pub answered: Vec<Answered>,
     /// The application's access log.
     pub finished: Vec<Finished>,
+    /// What an operator would be told about the two.
+    pub said: Said,
 }
 
 impl Job {
@@ -86,12 +89,14 @@ impl Job {
         let fired = fired?;
         upstream.flush()?;
         let finished = std::fs::read_to_string(&log).map_err(io("upstream.log"))?;
+        let answered = client::read(&nginx, "access.log")?;
         Ok(Trace {
             job: self,
             shots: fired.shots,
             lag: fired.lag,
             queue,
-            answered: logs::nginx(&client::read(&nginx, "access.log")?, unix)?,
+            said: diagnosis::said(&answered, &finished)?,
+            answered: logs::nginx(&answered, unix)?,
             finished: logs::upstream(&finished, unix)?,
         })
     }

@@ -16,7 +16,7 @@ pub fn fallbacks(places: &[Place<'_>], _: &Known) -> Vec<Finding> {
             };
             let block = fallback.block();
             let text = format!(
-                "try_files sends what is no file to \"{target}\", where location {} (line {}) has no rule. The rule of this \
+                "try_files sends requests for missing files to \"{target}\", where location {} (line {}) has no rule. The rule of this \
                  place limits only files that exist. Put the rule into the fallback too, or into the server",
                 block.args.join(" "),
                 block.line

@@ -123,7 +123,7 @@ fn guards_whose_settings_cannot_work() {
     let known = Known { answers_per_second: Some(133.0), ..old() };
     let few = guard("ttl=20ms min_sample_threshold=4", good.1, good.2);
     assert_eq!(found(&few, &known), [("guard", 2)], "2.7 samples in 20 ms");
-    assert_eq!(found(&few, &old()), [], "without a log nobody knows");
+    assert_eq!(found(&few, &old()), [], "without a log the rate of answers is unknown");
 }
 
 #[test]

@@ -179,7 +179,7 @@ impl<'a> Values<'a> {
         Ok(ms.map(|ms| ms as f64 / 1000.0))
     }
 
-    /// Method and path. A client may send a first line that is none.
+    /// Method and path. A client may send any text as its request line.
     fn request(&self) -> (Option<&'a str>, &'a str) {
         let mut words = self.get("request").unwrap_or("").splitn(3, ' ');
         let (method, target) = (words.next().filter(|method| !method.is_empty()), words.next());

@@ -33,7 +33,7 @@ pub enum Fate {
     Broken,
     /// 499.
     Left,
-    /// 429 or 503 that nobody above gave.
+    /// 429 or 503 of the application or another module.
     Elsewhere,
 }
 

@@ -1,8 +1,7 @@
 //! The logs as slots of time: what arrived in each, at what paths, from how many clients, and how long it took. Filled by
 //! `diagnose.rs` line by line, read by `cause.rs`.
 //!
-//! Memory is bounded whatever the log holds: at most [`SLOTS`] slots, which become wider as the log goes on, and at most
-//! [`PATHS`] groups of paths.
+//! Memory is bounded: at most [`SLOTS`] slots, which become wider as the log goes on, and at most [`PATHS`] groups of paths.
 
 use super::distinct::Distinct;
 use super::entry::{Answered, Worked};
@@ -97,6 +96,11 @@ impl Timeline {
     /// The name of a group of paths.
     pub fn path(&self, number: usize) -> &str {
         &self.paths[number]
+    }
+
+    /// The number of a group of paths that occurred.
+    pub fn find(&self, path: &str) -> Option<usize> {
+        self.numbers.get(path).copied()
     }
 
     /// Joins slots until most of them have enough lines for a median.
