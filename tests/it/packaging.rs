@@ -9,6 +9,7 @@ mod defaults;
 mod demo;
 mod directives;
 mod examples;
+mod foreign;
 
 use ratelimitly_harness::environment::repository;
 use std::path::{Path, PathBuf};
