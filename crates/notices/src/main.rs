@@ -1,6 +1,6 @@
 //! `ratelimitly-notices copyright|sbom PACKAGE`: prints debian/copyright or a CycloneDX bill of materials for a package of
-//! this workspace and the crates that it links. Called by `ci/debian/rules`. Needs cargo and its registry folder, never the
-//! network. The same lock file always gives the same text.
+//! this workspace and the crates that it links. Called by `ci/debian/rules`. Needs cargo and the crates in its registry
+//! folder. The same lock file always gives the same text.
 #![forbid(unsafe_code)]
 
 mod bill;
