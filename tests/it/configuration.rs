@@ -1,6 +1,6 @@
-//! What `nginx -t` accepts and refuses, and with which message: conformance rows A01 to A23 and R01 to R75. A row is a
-//! whole configuration and, where it is refused, what one message must say: the directive, what is wrong and what would
-//! be right. No nginx is started here.
+//! What `nginx -t` accepts and refuses, and with which message: conformance rows A01 to A23 and R01 to R75. A row is
+//! the content of an http block and, where nginx refuses it, what one message must say: the directive, what is wrong and
+//! what would be right. No nginx is started here.
 
 mod accepted;
 mod controls;
@@ -14,14 +14,13 @@ mod refused_settings;
 mod secrets;
 mod slips;
 mod system;
-mod warned;
 mod wild;
 
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
 use ratelimitly_harness::check::{Checked, check_config_with};
 use ratelimitly_harness::quotas;
 
-/// One test for each row: its name, the configuration, and what the message must say.
+/// One test for each row: its name, the content of the http block, and what one message must say.
 macro_rules! refused {
     ($($(#[$attribute:meta])* $name:ident: $text:expr, $says:expr;)+) => {$(
         $(#[$attribute])*
@@ -33,9 +32,10 @@ macro_rules! refused {
 }
 pub(crate) use refused;
 
-/// What nginx says about a configuration. Whatever it says, it is not the key.
+/// What nginx says about a configuration, or about the content of an http block. It never says the key.
 async fn check(text: &str, values: &[(&str, &str)]) -> Checked {
-    let checked = check_config_with(text, values).await;
+    let whole = if text.contains("http {") { text.to_owned() } else { format!("http {{\n{text}\n}}") };
+    let checked = check_config_with(&whole, values).await;
     let mut keys = vec![ratelimitly_harness::key(KeyKind::Aes).encode()];
     keys.extend(values.iter().filter(|(name, _)| name.starts_with("key")).map(|(_, key)| (*key).to_owned()));
     for key in keys {

@@ -280,7 +280,7 @@ async fn warns_of_a_constant_condition_that_reads_like_no() {
         ("(3)", &["\"if=00\" is true"]),
         ("(4)", &[OF_REPORT, "\"if=no\" is true"]),
     ];
-    warns(&text, &expected).await;
+    warns(&text, &[], &expected).await;
 }
 
 #[tokio::test]
@@ -295,7 +295,7 @@ async fn warns_of_a_condition_that_is_unknown_before_the_decision() {
         ("(1)", &["\"$ratelimitly_verdict\" in \"if=\" is unknown when the request is asked about"]),
         ("(2)", &["\"$status\" in \"if=\" is unknown", "such as one of \"map\" or \"geo\""]),
     ];
-    warns(&text, &expected).await;
+    warns(&text, &[], &expected).await;
 }
 
 #[tokio::test]
@@ -327,7 +327,7 @@ async fn warns_of_more_tokens_than_a_rate_grants_line_by_line() {
             &["this rule and those without \"if=\" ask zone \"ten\" for 11 tokens", "that it applies to"],
         ),
     ];
-    warns(&text, &expected).await;
+    warns(&text, &[], &expected).await;
 }
 
 #[tokio::test]
@@ -338,7 +338,7 @@ async fn warns_of_tokens_that_a_client_chooses() {
            location /right { ratelimitly zone=plain tokens=$weight; }"#,
     );
     let parts = ["a client can make the number of tokens invalid through \"$arg_weight\""];
-    warns(&text, &[("(1)", &parts)]).await;
+    warns(&text, &[], &[("(1)", &parts)]).await;
 }
 
 /// One place under fail open is enough for a client to get through.
@@ -350,7 +350,7 @@ async fn warns_of_spoiled_values_where_one_place_fails_open() {
         r#"ratelimitly zone=host;
            location /open { ratelimitly_fail open; }"#,
     );
-    warns(&text, &[("(1)", &["through \"$host\""])]).await;
+    warns(&text, &[], &[("(1)", &["through \"$host\""])]).await;
 }
 
 #[tokio::test]

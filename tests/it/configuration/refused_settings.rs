@@ -10,7 +10,7 @@ const OF_SRV: &str = "\"ratelimitly_dns_srv\" directive: ";
 const OF_RESOLVER: &str = "\"ratelimitly_dns_resolver\" directive: ";
 
 const KEY_FORM: &str = "expected an API key: rl-aes1... or rl-cookie1...";
-const KEY_TEXT: &str = "http { ratelimitly_auth_key {key_refused}; }";
+const KEY_TEXT: &str = "ratelimitly_auth_key {key_refused};";
 
 /// Keys with a good checksum and one fault each, from the known answers of the wire format.
 const LEGACY: &str = "rl-aes1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqjgw422";
@@ -72,142 +72,80 @@ async fn key_in_a_variable() {
 }
 
 refused! {
-    r47_timeout_directive_of_old: r#"
-        http {
-            ratelimitly_timeout 20ms;
-        }"#,
+    r47_removed_timeout_directive:
+        r#"ratelimitly_timeout 20ms;"#,
         ["unknown directive \"ratelimitly_timeout\""];
-
-    r66_fail_neither_open_nor_close: r#"
-        http {
-            ratelimitly_fail ajar;
-        }"#,
+    r66_fail_neither_open_nor_close:
+        r#"ratelimitly_fail ajar;"#,
         [OF_FAIL, "invalid value \"ajar\"", "expected ratelimitly_fail open|close"];
-
-    r67_debug_neither_on_nor_off: r#"
-        http {
-            ratelimitly_debug yes;
-        }"#,
+    r67_debug_neither_on_nor_off:
+        r#"ratelimitly_debug yes;"#,
         [OF_DEBUG, "invalid value \"yes\"", "expected ratelimitly_debug on|off"];
-
-    r68_debug_off_then_on: r#"
-        http {
-            ratelimitly_debug off;
-            ratelimitly_debug on;
-        }"#,
+    r68_debug_off_then_on:
+        r#"ratelimitly_debug off;
+           ratelimitly_debug on;"#,
         [OF_DEBUG, "is duplicate", "accepted once: ratelimitly_debug on|off"];
-
-    r69_debug_on_then_off: r#"
-        http {
-            ratelimitly_debug on;
-            ratelimitly_debug off;
-        }"#,
+    r69_debug_on_then_off:
+        r#"ratelimitly_debug on;
+           ratelimitly_debug off;"#,
         [OF_DEBUG, "is duplicate", "accepted once: ratelimitly_debug on|off"];
-
-    r71_bind_to_a_host_name: r#"
-        http {
-            ratelimitly_bind localhost;
-        }"#,
+    r71_bind_to_a_host_name:
+        r#"ratelimitly_bind localhost;"#,
         [OF_BIND, "\"localhost\" is not an IP address", "expected an IPv4 or IPv6 address without port and brackets"];
-
-    r71_bind_to_an_address_with_a_port: r#"
-        http {
-            ratelimitly_bind 127.0.0.1:4000;
-        }"#,
+    r71_bind_to_an_address_with_a_port:
+        r#"ratelimitly_bind 127.0.0.1:4000;"#,
         [OF_BIND, "\"127.0.0.1:4000\" is not an IP address", "without port and brackets"];
-
-    r72_second_name: r#"
-        http {
-            ratelimitly_dns_srv rl.example.com;
-            ratelimitly_dns_srv rl.example.com;
-        }"#,
+    r72_second_name:
+        r#"ratelimitly_dns_srv rl.example.com;
+           ratelimitly_dns_srv rl.example.com;"#,
         [OF_SRV, "is duplicate", "accepted once: ratelimitly_dns_srv <name>"];
-
-    r72_second_key: r#"
-        http {
-            ratelimitly_auth_key {key};
-            ratelimitly_auth_key {key};
-        }"#,
+    r72_second_key:
+        r#"ratelimitly_auth_key {key};
+           ratelimitly_auth_key {key};"#,
         [OF_KEY, "is duplicate", "accepted once: ratelimitly_auth_key rl-aes1...|rl-cookie1..."];
-
-    r72_second_bind: r#"
-        http {
-            ratelimitly_bind 127.0.0.1;
-            ratelimitly_bind ::1;
-        }"#,
+    r72_second_bind:
+        r#"ratelimitly_bind 127.0.0.1;
+           ratelimitly_bind ::1;"#,
         [OF_BIND, "is duplicate", "accepted once: ratelimitly_bind <IPv4 or IPv6 address>"];
-
-    second_resolver_under_the_other_name: r#"
-        http {
-            ratelimitly_dns_resolver 127.0.0.1;
-            ratelimitly_resolver 127.0.0.1;
-        }"#,
+    second_resolver_under_the_other_name:
+        r#"ratelimitly_dns_resolver 127.0.0.1;
+           ratelimitly_resolver 127.0.0.1;"#,
         ["\"ratelimitly_resolver\" directive: ", "is duplicate", "ratelimitly_dns_resolver <address or host>[:<port>] ..."];
-
-    resolver_that_is_a_url: r#"
-        http {
-            ratelimitly_dns_resolver https://dns.example.com;
-        }"#,
+    resolver_that_is_a_url:
+        r#"ratelimitly_dns_resolver https://dns.example.com;"#,
         [OF_RESOLVER, "\"https://dns.example.com\" is not a nameserver", "expected address[:port] or host[:port]"];
-
-    resolver_without_an_address: r#"
-        http {
-            ratelimitly_dns_resolver valid=30s;
-        }"#,
+    resolver_without_an_address:
+        r#"ratelimitly_dns_resolver valid=30s;"#,
         [OF_RESOLVER, "there is no nameserver, expected at least one address[:port] or host[:port]"];
-
-    resolver_with_a_misspelt_parameter: r#"
-        http {
-            ratelimitly_dns_resolver 127.0.0.53 vaild=30s;
-        }"#,
+    resolver_with_a_misspelt_parameter:
+        r#"ratelimitly_dns_resolver 127.0.0.53 vaild=30s;"#,
         [OF_RESOLVER, "unknown parameter \"vaild=30s\", expected valid=<time>, ipv4=on|off or ipv6=on|off"];
-
-    resolver_valid_for_a_part_of_a_second: r#"
-        http {
-            ratelimitly_dns_resolver 127.0.0.53 valid=1500ms;
-        }"#,
+    resolver_valid_for_a_part_of_a_second:
+        r#"ratelimitly_dns_resolver 127.0.0.53 valid=1500ms;"#,
         [OF_RESOLVER, "\"valid=1500ms\" is not a whole number of seconds"];
-
-    resolver_with_a_family_neither_on_nor_off: r#"
-        http {
-            ratelimitly_dns_resolver 127.0.0.53 ipv6=no;
-        }"#,
+    resolver_with_a_family_neither_on_nor_off:
+        r#"ratelimitly_dns_resolver 127.0.0.53 ipv6=no;"#,
         [OF_RESOLVER, "\"ipv6=no\" is neither on nor off"];
-
-    resolver_of_no_family: r#"
-        http {
-            ratelimitly_dns_resolver 127.0.0.53 ipv4=off ipv6=off;
-        }"#,
+    resolver_with_both_families_off:
+        r#"ratelimitly_dns_resolver 127.0.0.53 ipv4=off ipv6=off;"#,
         [OF_RESOLVER, "\"ipv4=off\" and \"ipv6=off\" leave nothing to ask for"];
-
-    resolver_of_no_family_together_with_that_of_the_http_block: r#"
-        http {
-            ratelimitly_auth_key {key};
-            resolver 127.0.0.53 ipv6=off;
-            ratelimitly_dns_resolver 127.0.0.53 ipv4=off;
-            ratelimitly_zone z "bucket=shop" rate=10r/s;
-            server {
-                listen unix:{prefix}/nginx.sock;
-                ratelimitly zone=z;
-            }
-        }"#,
+    no_family_left_by_the_two_resolver_directives:
+        r#"ratelimitly_auth_key {key};
+           resolver 127.0.0.53 ipv6=off;
+           ratelimitly_dns_resolver 127.0.0.53 ipv4=off;
+           ratelimitly_zone z "bucket=shop" rate=10r/s;
+           server {
+               listen unix:{prefix}/nginx.sock;
+               ratelimitly zone=z;
+           }"#,
         [OF_RESOLVER, "both address families are off", "leave one of them on"];
-
-    resolver_of_ipv6_without_brackets: r#"
-        http {
-            ratelimitly_dns_resolver ::1;
-        }"#,
+    resolver_of_ipv6_without_brackets:
+        r#"ratelimitly_dns_resolver ::1;"#,
         [OF_RESOLVER, "\"::1\" needs brackets", "expected [address] or [address]:port"];
-
-    name_that_is_no_domain: r#"
-        http {
-            ratelimitly_dns_srv rl..example.com;
-        }"#,
+    name_that_is_not_a_domain:
+        r#"ratelimitly_dns_srv rl..example.com;"#,
         [OF_SRV, "\"rl..example.com\" has a label that is empty or longer than 63 bytes", "expected a domain name"];
-
-    key_of_two_words: r#"
-        http {
-            ratelimitly_auth_key {key} {key};
-        }"#,
+    key_of_two_words:
+        r#"ratelimitly_auth_key {key} {key};"#,
         [OF_KEY, "invalid number of arguments", "expected ratelimitly_auth_key rl-aes1...|rl-cookie1..."];
 }

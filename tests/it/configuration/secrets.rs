@@ -14,8 +14,7 @@ async fn a_broken_key_is_not_repeated() {
         let changed = format!("{}{end}", &good[..good.len() - 1]);
         let (cut, longer, mixed) = (&good[..good.len() - 1], format!("{good}q"), format!("{}Q", &good[..40]));
         for broken in [changed.as_str(), cut, longer.as_str(), mixed.as_str()] {
-            let checked =
-                check("http { ratelimitly_auth_key {key_refused}; }", &[("key_refused", broken)]).await;
+            let checked = check("ratelimitly_auth_key {key_refused};", &[("key_refused", broken)]).await;
             checked.refused(&["\"ratelimitly_auth_key\" directive: invalid bech32", "expected an API key"]);
             assert!(!checked.message.contains(&broken[10..26]), "a part of it is shown: {}", checked.message);
         }
@@ -41,7 +40,7 @@ async fn a_key_in_the_wrong_place_is_not_repeated() {
         "server { ratelimitly key={key}; }",
         "server { ratelimitly_report {key}; }",
     ] {
-        let checked = check(&format!("http {{ {line} }}"), &[]).await;
+        let checked = check(line, &[]).await;
         assert!(
             !checked.ok && checked.message.contains("[emerg] ratelimitly: \"ratelimitly"),
             "{line}: {}",

@@ -5,13 +5,11 @@ use super::check;
 use crate::pressure::namespace::entered;
 
 const WITHOUT_RESOLVER: &str = r#"
-    http {
-        ratelimitly_auth_key {key};
-        ratelimitly_zone z "bucket=shop" rate=10r/s;
-        server {
-            listen unix:{prefix}/nginx.sock;
-            ratelimitly zone=z;
-        }
+    ratelimitly_auth_key {key};
+    ratelimitly_zone z "bucket=shop" rate=10r/s;
+    server {
+        listen unix:{prefix}/nginx.sock;
+        ratelimitly zone=z;
     }"#;
 
 /// Shell commands that put this text in the place of `/etc/resolv.conf`.
@@ -78,7 +76,7 @@ async fn a_resolver_that_the_system_does_not_know_is_refused() {
     if !entered(name, &resolv_conf(r"nameserver 127.0.0.1\n")) {
         return;
     }
-    let checked = check("http { ratelimitly_dns_resolver dns.invalid:5353; }", &[]).await;
+    let checked = check("ratelimitly_dns_resolver dns.invalid:5353;", &[]).await;
     checked.refused(&[
         "\"ratelimitly_dns_resolver\" directive: host \"dns.invalid\" cannot be resolved: ",
         "expected the address of a nameserver, or a host that this system knows",
