@@ -16,3 +16,4 @@ pub mod posted;
 pub mod request;
 pub mod timer;
 pub mod udp;
+pub mod value;

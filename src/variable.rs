@@ -7,6 +7,7 @@
 use crate::context::{Context, Decision, Outcome};
 use crate::nginx::border;
 use crate::nginx::request::{NoMemory, Request};
+use crate::nginx::value::Slot;
 use ngx::core::Status;
 use ngx::ffi::{ngx_http_request_t, ngx_int_t, ngx_variable_value_t};
 use ratelimitly_config::fields::{self, FieldList, JsonNames};
@@ -64,14 +65,8 @@ pub unsafe extern "C" fn evaluate(
     // SAFETY: nginx evaluates variables of a live request into a slot of its own, for the length of this call.
     let (request, value) = unsafe { (Request::from_ptr(r), &mut *value) };
     match border::guarded("a variable", Ok(None), || text(request, data)) {
-        Ok(Some(text)) => {
-            value.data = text.as_ptr().cast_mut();
-            value.set_len(text.len() as u32);
-            value.set_valid(1);
-            value.set_no_cacheable(1);
-            value.set_not_found(0);
-        }
-        Ok(None) => value.set_not_found(1),
+        Ok(Some(text)) => Slot::of(value).set(text),
+        Ok(None) => Slot::of(value).set_not_found(),
         Err(NoMemory) => return Status::NGX_ERROR.0,
     }
     Status::NGX_OK.0

@@ -7,10 +7,10 @@ use crate::nginx::border;
 use crate::nginx::log::Log;
 use crate::nginx::module::ModuleIndex;
 use crate::nginx::phases::{NoteIndex, VariableIndex, VariableRange};
+use crate::nginx::value::Slot;
 use ngx::core::Status;
 use ngx::ffi::{
-    self, ngx_connection_t, ngx_http_core_main_conf_t, ngx_http_request_t, ngx_msec_t, ngx_pool_t,
-    ngx_uint_t, ngx_variable_value_t,
+    self, ngx_connection_t, ngx_http_core_main_conf_t, ngx_http_request_t, ngx_msec_t, ngx_pool_t, ngx_uint_t,
 };
 use ngx::http::HTTPStatus;
 use ratelimitly_core::time::WallMillis;
@@ -160,21 +160,18 @@ impl Request {
     /// Clears the request's cached values of indexed variables, so that the next reader computes them.
     pub fn forget_variables(&self, range: VariableRange) {
         self.with_variables(range.first(), range.len(), |slots| {
-            for slot in slots {
-                slot.set_valid(0);
-                slot.set_not_found(0);
-            }
+            slots.iter_mut().for_each(Slot::forget);
         });
     }
 
     /// The number that this module has noted here; 0 before it noted any.
     pub fn note(&self, index: NoteIndex) -> u32 {
-        self.with_variables(index.variable(), 1, |slots| slots[0].len()).unwrap_or(0)
+        self.with_variables(index.variable(), 1, |slots| slots[0].note()).unwrap_or(0)
     }
 
     /// Notes a number of at most 28 bits. The slot's variable stays without a value.
     pub fn set_note(&self, index: NoteIndex, note: u32) {
-        self.with_variables(index.variable(), 1, |slots| slots[0].set_len(note));
+        self.with_variables(index.variable(), 1, |slots| slots[0].set_note(note));
     }
 
     /// Calls `look` with the slots of `len` variables; `None` where the request's configuration has no such variables.
@@ -182,7 +179,7 @@ impl Request {
         &self,
         first: VariableIndex,
         len: usize,
-        look: impl FnOnce(&mut [ngx_variable_value_t]) -> T,
+        look: impl FnOnce(&mut [Slot]) -> T,
     ) -> Option<T> {
         let core = ModuleIndex::http_core().get();
         // SAFETY: a live request's main configuration holds the core module's, which counts the variables that the
@@ -194,7 +191,7 @@ impl Request {
                 return None;
             }
             let slots = (*self.as_ptr()).variables.add(first.get());
-            Some(look(std::slice::from_raw_parts_mut(slots, len)))
+            Some(look(Slot::all(std::slice::from_raw_parts_mut(slots, len))))
         }
     }
 
