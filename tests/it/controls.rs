@@ -1,6 +1,8 @@
 //! The operator's controls: what a failure and a denial mean at a place, and whom the rules apply to.
 
 mod enforcement;
+mod key_file;
 mod outcome;
+mod report_time;
 mod skip;
 mod tokens;

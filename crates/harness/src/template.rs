@@ -118,7 +118,9 @@ pub(crate) fn http_settings(frame: Frame) -> String {
 
 /// Whether the lifecycle checks can ask for an admission: only with a key.
 pub(crate) fn can_admit(text: &str) -> bool {
-    text.contains("{service}") || sets(text, "ratelimitly_auth_key")
+    text.contains("{service}")
+        || sets(text, "ratelimitly_auth_key")
+        || sets(text, "ratelimitly_auth_key_file")
 }
 
 /// The folders and files that the settings name.

@@ -3,8 +3,8 @@
 
 use ratelimitly_core::key::{ApiKey, KeyKind};
 use ratelimitly_harness::{Dev, Nginx, quotas};
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 
 /// Besides the key, the text that must be found: a search that finds nothing proves nothing.
 const CONFIGURATION: &str = r#"
@@ -69,6 +69,34 @@ async fn no_process_holds_the_text_of_the_key_or_of_the_one_before() {
     no_process_holds(&nginx, &old).await;
     no_process_holds(&nginx, &new).await;
     nginx.set("key", &old);
+    nginx.reload().await;
+    nginx.admits().await;
+    nginx.finish().await;
+}
+
+/// The file is read into memory of the module's own, which it overwrites.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_process_holds_the_text_of_a_key_file() {
+    let dev = Dev::start().await;
+    let secret = std::array::from_fn(|at| (at * 5 + 3) as u8);
+    let new = ApiKey::new(KeyKind::Aes, 42, secret, quotas()).expect("good quotas").encode();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("key");
+    fs::write(&path, dev.key()).expect("a file");
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the file's owner");
+    let text = CONFIGURATION.replace(
+        "{service}",
+        "ratelimitly_auth_key_file {key_file}; ratelimitly_dns_srv {zone}; ratelimitly_dns_resolver {dns};",
+    );
+    let mut nginx = Nginx::builder(&text).dev(&dev).set("key_file", path.display()).start().await;
+    nginx.admits().await;
+    no_process_holds(&nginx, &dev.key()).await;
+
+    fs::write(&path, &new).expect("the file");
+    nginx.reload().await;
+    no_process_holds(&nginx, &dev.key()).await;
+    no_process_holds(&nginx, &new).await;
+    fs::write(&path, dev.key()).expect("the file");
     nginx.reload().await;
     nginx.admits().await;
     nginx.finish().await;
