@@ -24,6 +24,7 @@ mod outage;
 mod packaging;
 mod pressure;
 mod protocols;
+mod recipes;
 mod reports;
 mod routing;
 mod secrets;

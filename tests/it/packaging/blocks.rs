@@ -39,10 +39,11 @@ const DEFINITIONS: [(&str, &str, &str); 8] = [
 ];
 
 /// What is an address or a path of the reader's machine in an example.
-const OF_THE_READER: [(&str, &str); 6] = [
+const OF_THE_READER: [(&str, &str); 7] = [
     ("rl-aes1...", "{key}"),
     ("/run/secrets/ratelimitly.key", "{key_file}"),
     ("/var/log/nginx/", "{prefix}/"),
+    ("/var/cache/nginx/", "{prefix}/"),
     ("modules/ngx_http_ratelimitly_module.so", "{module}"),
     ("listen 80;", ""),
     ("server {\n", "server {\n listen unix:{prefix}/example.sock;\n"),
