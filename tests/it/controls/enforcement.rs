@@ -86,7 +86,8 @@ const STATUSES: &str = r#"
         ratelimitly_guard healthy tracker=app threshold=100ms;
 
         server {
-            listen 127.0.0.1:{port} {http2};
+            listen 127.0.0.1:{port};
+            listen 127.0.0.1:{port_h2} {http2};
             ratelimitly zone=all guard=healthy;
             location / { empty_gif; }
             location /own {
@@ -170,7 +171,7 @@ async fn status_444_ends_the_connection_and_the_stream_without_an_answer() {
         raw.send("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("sent");
         assert!(raw.rest().await.expect("the end").is_empty());
 
-        let mut connection = h2::Connection::connect(nginx.port()).await.expect("connected");
+        let mut connection = h2::Connection::connect(nginx.named_port("port_h2")).await.expect("connected");
         let reset = connection.get("/none").await.expect("sent").response().await;
         assert!(reset.is_err(), "{reset:?}");
     }
