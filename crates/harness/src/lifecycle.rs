@@ -71,8 +71,10 @@ impl Nginx {
     /// Beyond what it held before its first request, a worker keeps its UDP socket and nothing else.
     async fn nothing_held(&self) {
         for (worker, before) in self.workers.iter().zip(&self.baseline) {
-            // Workers get the channels of their siblings some time after they have started.
-            let most = before + 1 + self.extra_files + self.workers.len() - 1;
+            // Workers get the channels of their siblings some time after they have started: other workers, and the manager
+            // and the loader of a cache.
+            let siblings = self.workers.len() - 1 + self.cache_processes();
+            let most = before + 1 + self.extra_files + siblings;
             let files = || process::open_files(*worker).unwrap_or_default();
             let given_back = holds_within(CLOSING, || files().len() <= most).await;
             assert!(given_back, "worker {worker} holds more than {most} files: {:#?}", files());
@@ -80,6 +82,11 @@ impl Nginx {
             let given_back = holds_within(CLOSING, || sockets().len() <= 1).await;
             assert!(given_back, "worker {worker} holds more than one UDP socket: {:?}", sockets());
         }
+    }
+
+    fn cache_processes(&self) -> usize {
+        let written = std::fs::read_to_string(self.setup.file("nginx.conf")).unwrap_or_default();
+        if written.contains("_cache_path ") { 2 } else { 0 }
     }
 
     async fn survives_reload(&mut self) {

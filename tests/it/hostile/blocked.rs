@@ -53,9 +53,7 @@ async fn a_request_given_up_while_a_subrequest_is_blocked_gets_no_decision() {
         })
         .await;
         let builder = Nginx::builder(LOCKED).dev(&dev).set("fail", fail).set("upstream", upstream.address());
-        let mut nginx = builder.start().await;
-        // A worker gets the channels of the cache's manager and loader some time after it has started.
-        nginx.allow_open_files(2);
+        let nginx = builder.start().await;
         nginx.admits().await;
         let seen = dev.admissions().len();
         let first = tokio::spawn(http::get(nginx.port(), "/first"));
