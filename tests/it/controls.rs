@@ -1,6 +1,9 @@
 //! The operator's controls: what a failure and a denial mean at a place, and whom the rules apply to.
 
+mod dry_run;
 mod enforcement;
+mod fields;
+mod headers;
 mod key_file;
 mod outcome;
 mod report_time;

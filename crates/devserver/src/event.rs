@@ -42,6 +42,9 @@ pub struct Event {
     /// The verdict in the answer, also of one that is held, delayed or lost; absent where nothing was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// The numbers in that answer, before a fault spoils it; absent where nothing was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<AnswerSeen>,
     /// Deduplication TTL of a request, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedup_ttl_ms: Option<u32>,
@@ -104,6 +107,26 @@ pub enum Verdict {
     Allow,
     /// Anything else.
     Deny,
+}
+
+/// An answer's numbers, in the order of the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerSeen {
+    /// Latency of each guard, milliseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latencies_ms: Vec<u32>,
+    /// What each resource's bucket said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<CountSeen>,
+}
+
+/// A resource in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountSeen {
+    /// Tokens given within the window, those of this request included where it is allowed.
+    pub count: u32,
+    /// Tokens that are missing.
+    pub deficit: u16,
 }
 
 /// A guard in a request.

@@ -31,7 +31,7 @@ pub use command::{
 };
 pub use config::Config;
 pub use devserver::{DevServer, ServerInfo};
-pub use event::{Event, Fate, Kind, Verdict};
+pub use event::{AnswerSeen, CountSeen, Event, Fate, Kind, Verdict};
 
 /// What the server says about itself at start.
 pub const NOTICE: &str = "ratelimitly-devserver is a development server for trying and testing. It is not the RateLimitly service: its limits hold only inside this process.";

@@ -2,7 +2,7 @@
 //! by `fleet.rs`. Everything that all servers have in common is in `Service`.
 
 use crate::command::{FaultKind, Ignored, Lost, Verdicts};
-use crate::event::{Event, Fate, GuardSeen, Kind, ObservationSeen, ResourceSeen, Verdict};
+use crate::event::{AnswerSeen, Event, Fate, GuardSeen, Kind, ObservationSeen, ResourceSeen};
 use crate::faults::Faults;
 use crate::keyring::{Keyring, Tenancy};
 use crate::limiter::{Answer, Limiter, Request};
@@ -186,10 +186,11 @@ impl Server {
         };
         let faults = self.faults().met_by(view.label, &resources);
         let mut sighting = self.sighting(received, tenant, Kind::Request, request.ttl_ms);
-        let (fate, verdict, outgoing) = self.answer(received, tenant, tenancy, &request, &faults);
+        let (fate, answer, outgoing) = self.answer(received, tenant, tenancy, &request, &faults);
         sighting.fate = Some(fate);
-        sighting.verdict = verdict;
+        sighting.verdict = answer.as_ref().map(Answer::verdict);
         self.service.recorder.record(|seq| Event {
+            answer: answer.as_ref().map(AnswerSeen::new),
             dedup_ttl_ms: Some(view.dedup_ttl_ms),
             label: view.label.map(Into::into),
             guard_count: guards.len(),
@@ -209,25 +210,24 @@ impl Server {
         tenancy: &Tenancy,
         request: &Request<'_>,
         faults: &Faults,
-    ) -> (Fate, Option<Verdict>, Option<Outgoing>) {
+    ) -> (Fate, Option<Answer>, Option<Outgoing>) {
         if let Some(fate) = self.lost_on_arrival(faults) {
             return (fate, None, None);
         }
         let answer = self.decide(request, faults);
-        let verdict = Some(answer.verdict());
         if self.happens(faults.loss(Lost::Answers)) {
-            return (Fate::Dropped, verdict, None);
+            return (Fate::Dropped, Some(answer), None);
         }
         let now_unix_ms = self.service.now_unix_ms();
-        match respond::seal(answer, tenant, self.id, now_unix_ms, tenancy, faults) {
+        match respond::seal(answer.clone(), tenant, self.id, now_unix_ms, tenancy, faults) {
             Ok(datagram) => {
                 let copies = faults.extra_copies().saturating_add(1);
                 let fate = if faults.has(FaultKind::Hold) { Fate::Held } else { Fate::Answered };
-                (fate, verdict, Some(Outgoing { datagram, destination: received.source, copies }))
+                (fate, Some(answer), Some(Outgoing { datagram, destination: received.source, copies }))
             }
             Err(error) => {
                 tracing::warn!(server = self.id, %error, "answer cannot be built");
-                (Fate::Unsendable, verdict, None)
+                (Fate::Unsendable, Some(answer), None)
             }
         }
     }

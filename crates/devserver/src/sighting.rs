@@ -1,8 +1,10 @@
 //! From a datagram seen to the event that tells of it. Called by `server.rs`. Knows the wire's types and the event's,
 //! and never sees a secret.
 
-use crate::event::{Event, Fate, GuardSeen, Kind, LabelSeen, ObservationSeen, ResourceSeen, Verdict};
-use crate::limiter::Arrival;
+use crate::event::{
+    AnswerSeen, CountSeen, Event, Fate, GuardSeen, Kind, LabelSeen, ObservationSeen, ResourceSeen, Verdict,
+};
+use crate::limiter::{Answer, Arrival};
 use crate::names::Names;
 use ratelimitly_core::wire::{Guard, Observation, Resource, Tenant};
 use std::fmt::Write;
@@ -43,6 +45,7 @@ impl Sighting {
             repeat: self.arrival.repeat,
             fate: self.fate,
             verdict: self.verdict,
+            answer: None,
             dedup_ttl_ms: None,
             guard_count: 0,
             resource_count: 0,
@@ -75,6 +78,18 @@ impl ResourceSeen {
             window_size_ms: resource.window_size_ms,
             rate_limit: resource.rate_limit,
             tokens: resource.tokens,
+        }
+    }
+}
+
+impl AnswerSeen {
+    pub(crate) fn new(answer: &Answer) -> AnswerSeen {
+        let resources = answer.resources.iter();
+        AnswerSeen {
+            latencies_ms: answer.guards.iter().map(|guard| guard.current_latency_ms).collect(),
+            resources: resources
+                .map(|seen| CountSeen { count: seen.actual_rate, deficit: seen.deficit })
+                .collect(),
         }
     }
 }

@@ -17,11 +17,18 @@ const SITE: &str = r#"
         ratelimitly_guard healthy tracker=app threshold=100ms;
         ratelimitly_guard idle tracker=app threshold=400ms;
         map $ratelimitly_outcome $mapped { default "map $ratelimitly_outcome"; }
+        map $ratelimitly_outcome $kept { default "map $ratelimitly_outcome"; }
+        map $ratelimitly_outcome $volatile { volatile; default "map $ratelimitly_outcome"; }
 
         log_format told '$status $ratelimitly_outcome $ratelimitly_failure [$ratelimitly_denied_by] '
                         '$ratelimitly_server $ratelimitly_guard_latency';
         log_format times '$ratelimitly_outcome $ratelimitly_time';
         log_format reads '$status $ratelimitly_outcome';
+        log_format every '$ratelimitly_verdict|$ratelimitly_outcome|$ratelimitly_failure|$ratelimitly_time|'
+                         '$ratelimitly_server|$ratelimitly_denied_by|$ratelimitly_guard_latency|'
+                         '$ratelimitly_limit|$ratelimitly_remaining|$ratelimitly_reset|'
+                         '$ratelimitly_retry_after|$ratelimitly_policy_header|$ratelimitly_limit_header|'
+                         '$ratelimitly_violated_policies';
 
         server {
             listen 127.0.0.1:{port};
@@ -51,6 +58,29 @@ const SITE: &str = r#"
             ratelimitly zone=many;
             location /ssi { ssi on; ssi_types *; }
             location /inner { ssi on; ssi_types *; }
+            location /maps {
+                set $copied "$kept, $volatile";
+                add_header X-Copied   $copied   always;
+                add_header X-Kept     $kept     always;
+                add_header X-Volatile $volatile always;
+                empty_gif;
+            }
+            location = /moved/ { ratelimitly zone=many if=0; index $ratelimitly_outcome.html; }
+        }
+        server {
+            listen 127.0.0.1:{port_every};
+            root {prefix}/html;
+            access_log {prefix}/access.log every;
+            set $every "$ratelimitly_verdict$ratelimitly_outcome$ratelimitly_failure$ratelimitly_time";
+            set $every "$every$ratelimitly_server$ratelimitly_denied_by$ratelimitly_guard_latency";
+            set $every "$every$ratelimitly_limit$ratelimitly_remaining$ratelimitly_reset";
+            set $every "$every$ratelimitly_retry_after$ratelimitly_policy_header$ratelimitly_limit_header";
+            set $every "$every$ratelimitly_violated_policies";
+            add_header X-Every "early: $every" always;
+            ratelimitly zone=few guard=healthy;
+            location / { empty_gif; }
+            location = /moved/ { error_page 429 /moved/page.html; }
+            location = /moved/page.html { ratelimitly zone=many; }
         }
     }
 "#;
@@ -169,6 +199,85 @@ async fn an_early_read_freezes_nothing_but_what_map_and_set_keep() {
     assert_eq!(response.header("x-early"), Some("early"), "set has copied the value of then");
     assert_eq!(response.header("x-late"), Some("allow"));
     assert_eq!(response.header("x-mapped"), Some("map allow"), "map had not been read before");
+    assert_eq!(line(&nginx, 1).await, "200 allow");
+    nginx.finish().await;
+}
+
+/// `map` keeps the result of its first reading, here one before the decision, unless it is volatile; `set` copies.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_map_that_was_read_early_keeps_its_result_unless_it_is_volatile() {
+    let dev = Dev::single().await;
+    let nginx = site(&dev).await;
+
+    let response = http::get(nginx.named_port("port_early"), "/maps").await;
+
+    assert_eq!(response.header("X-Copied"), Some("map , map"));
+    assert_eq!(response.header("X-Kept"), Some("map"));
+    assert_eq!(response.header("X-Volatile"), Some("map allow"));
+    nginx.finish().await;
+}
+
+/// Each is read before the question, then by the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_variable_is_right_in_the_log_though_it_was_read_early() {
+    let dev = Dev::single().await;
+    let nginx = site(&dev).await;
+    let port = nginx.named_port("port_every");
+    let server = dev.status().servers[0].id;
+    dev.fault(Fault::Latency { guard: 0, ms: 7 }).await;
+    let early = http::get(port, "/").await;
+    assert_eq!((early.status, early.header("X-Every")), (200, Some("early:")));
+    dev.fault(Fault::Deficit { resource: 0, tokens: 1 }).await;
+    dev.fault(Fault::Latency { guard: 0, ms: 700 }).await;
+    assert_eq!(http::get(port, "/").await.status, 429);
+    dev.fault(Fault::Silent).await;
+    assert_eq!(http::get(port, "/").await.status, 200);
+
+    let lines = nginx.await_access_log(3).await;
+    let time = regex::Regex::new(r"\|\d+\.\d{3}\|").expect("a constant pattern");
+    let lines: Vec<_> =
+        lines.iter().map(|line| time.replace(&line.replace("\\x22", "\""), "|TIME|").into_owned()).collect();
+    let policy = "\"few\";q=2;w=3600";
+    assert_eq!(lines[0], format!("allow|allow|-|TIME|{server}|-|7|2|1|3600|-|{policy}|\"few\";r=1;t=3600|-"));
+    let denied = format!(
+        "deny|deny|-|TIME|{server}|zone:few, guard:healthy|700|2|1|1800|1800|{policy}|\"few\";r=1;t=1800|[\"few\", \"healthy\"]"
+    );
+    assert_eq!(lines[1], denied);
+    assert_eq!(lines[2], "-|fail_open|timeout|TIME|-|-|-|-|-|-|-|-|-|-");
+    nginx.finish().await;
+}
+
+/// The page's own rule is not asked, and its location clears nginx's table of contexts.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_internal_redirect_keeps_every_variable() {
+    let dev = Dev::single().await;
+    let nginx = site(&dev).await;
+    let html = nginx.prefix().join("html/moved");
+    std::fs::create_dir_all(&html).expect("a folder");
+    std::fs::write(html.join("page.html"), "slow down").expect("a page");
+    dev.fault(Fault::Deficit { resource: 0, tokens: 1 }).await;
+
+    let response = http::get(nginx.named_port("port_every"), "/moved/").await;
+
+    assert_eq!((response.status, response.text()), (429, "slow down".to_owned()));
+    assert_eq!(dev.admissions().len(), 1);
+    let told = line(&nginx, 1).await;
+    assert!(told.starts_with("deny|deny|-|") && told.contains("|zone:few|0|2|2|1800|1800|"), "{told}");
+    nginx.finish().await;
+}
+
+/// `index` reads `skip`, and leads to a location whose rule asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_outcome_skip_that_was_read_gives_way_to_a_later_decision() {
+    let dev = Dev::single().await;
+    let nginx = site(&dev).await;
+    let html = nginx.prefix().join("html/moved");
+    std::fs::create_dir_all(&html).expect("a folder");
+    std::fs::write(html.join("skip.html"), "skipped").expect("a page");
+
+    let response = http::get(nginx.named_port("port_early"), "/moved/").await;
+
+    assert_eq!((response.text(), response.header("X-Late")), ("skipped".to_owned(), Some("allow")));
     assert_eq!(line(&nginx, 1).await, "200 allow");
     nginx.finish().await;
 }

@@ -3,7 +3,7 @@
 use crate::support::{Ask, Bench, Client, PATIENCE, guard, observation, resource};
 use ratelimitly_core::id::RequestId;
 use ratelimitly_core::key::KeyKind;
-use ratelimitly_devserver::{Config, DevServer, Event, Fate, Kind, Verdict};
+use ratelimitly_devserver::{AnswerSeen, Config, CountSeen, DevServer, Event, Fate, Kind, Verdict};
 
 #[tokio::test]
 async fn a_request_is_told_in_full() {
@@ -29,6 +29,20 @@ async fn a_request_is_told_in_full() {
     assert_eq!(event.resources[1].bucket, resource("b", 5, 1).bucket.to_string());
     assert_eq!((event.resources[0].tokens, event.resources[0].rate_limit), (2, 9));
     assert_eq!(event.label_text(), "GET /a");
+}
+
+#[tokio::test]
+async fn the_numbers_of_the_answer_are_told() {
+    let bench = Bench::new(1).await;
+    let ask = || Ask::new([guard("service", 50)], [resource("a", 9, 2), resource("b", 1, 1)]);
+    bench.ask(&ask()).await;
+    bench.ask(&ask()).await;
+    let numbers = |counts: [(u32, u16); 2]| AnswerSeen {
+        latencies_ms: vec![0],
+        resources: counts.map(|(count, deficit)| CountSeen { count, deficit }).into(),
+    };
+    let told: Vec<_> = bench.dev.events().into_iter().map(|event| event.answer).collect();
+    assert_eq!(told, [Some(numbers([(2, 0), (1, 0)])), Some(numbers([(2, 0), (1, 1)]))]);
 }
 
 #[tokio::test]
