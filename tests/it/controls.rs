@@ -2,7 +2,7 @@
 
 mod dry_run;
 mod enforcement;
-mod fields;
+pub mod fields;
 mod headers;
 mod key_file;
 mod outcome;

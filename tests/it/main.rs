@@ -4,6 +4,7 @@
 
 mod admission;
 mod checks;
+mod client_view;
 mod configuration;
 mod controls;
 mod cross;
@@ -18,6 +19,7 @@ mod http2;
 mod http3;
 mod interop;
 mod keepalive;
+mod kitchen;
 mod lifecycle;
 mod limits;
 mod outage;

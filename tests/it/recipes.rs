@@ -1,92 +1,29 @@
 //! The recipes of docs/recipes.md: each configuration is started as it stands there, with the test's own key, addresses and
 //! paths, and does what the page says.
 
+use crate::kitchen::{self, Kitchen};
 use ratelimitly_devserver::Fault;
-use ratelimitly_harness::{Dev, Nginx, Upstream, environment::repository, h2, http};
+use ratelimitly_harness::{h2, http};
 use regex::Regex;
 
 /// Most lines of a recipe.
 const LINES_MAX: usize = 25;
 
 fn page() -> String {
-    std::fs::read_to_string(repository().join("docs/recipes.md")).expect("the page of recipes")
+    kitchen::page("docs/recipes.md")
 }
 
-/// The text of the first block of this kind in a section.
 fn block(heading: &str, kind: &str) -> String {
-    let page = page();
-    let section = page.split("\n## ").find(|section| section.starts_with(heading));
-    let section = section.unwrap_or_else(|| panic!("no section {heading}"));
-    let start = section.find(&format!("```{kind}\n")).expect("a block") + kind.len() + 4;
-    let end = start + section[start..].find("```").expect("the block's end");
-    section[start..end].to_owned()
+    kitchen::block(&page(), heading, kind)
 }
 
-/// What is the reader's in a recipe, and what the test has in its place. The unit is long, so that a slow machine changes
-/// no decision.
-const OF_THE_READER: [(&str, &str); 8] = [
-    ("ratelimitly_auth_key rl-aes1...;", "{service} ratelimitly_policy standard unit=600ms;"),
-    (
-        "ratelimitly_auth_key_file /run/secrets/ratelimitly.key;",
-        "ratelimitly_auth_key_file {key_file}; ratelimitly_dns_srv {zone}; ratelimitly_dns_resolver {dns};",
-    ),
-    ("listen 80;", "listen 127.0.0.1:{port};"),
-    ("# listen 443 ssl, with HTTP/2 and your certificate", "listen 127.0.0.1:{port} {http2};"),
-    ("127.0.0.1:8080", "{upstream}"),
-    ("/var/log/nginx/access.log", "{prefix}/recipe.log"),
-    ("/var/log/nginx/", "{prefix}/"),
-    ("/var/cache/nginx/", "{prefix}/"),
-];
-
-struct Kitchen {
-    dev: Dev,
-    nginx: Nginx,
-    _upstream: Upstream,
+async fn start(heading: &str) -> Kitchen {
+    start_with(heading, ("", "")).await
 }
 
-impl Kitchen {
-    /// Starts a recipe, in which `change` is replaced.
-    async fn start_with(heading: &str, change: (&str, &str)) -> Kitchen {
-        let mut text = Regex::new(" +")
-            .expect("a constant pattern")
-            .replace_all(&block(heading, "nginx"), " ")
-            .into_owned();
-        assert!(text.contains(change.0), "the recipe no longer has {}", change.0);
-        text = text.replace(change.0, change.1);
-        for (shown, real) in OF_THE_READER {
-            text = text.replace(shown, real);
-        }
-        let dev = Dev::single().await;
-        let upstream = Upstream::ok("content").await;
-        let key = tempfile::NamedTempFile::new().expect("a file");
-        std::fs::write(key.path(), dev.key()).expect("the file");
-        let nginx = Nginx::builder(&text).dev(&dev).set("upstream", upstream.address());
-        let nginx = nginx.set("key_file", key.path().display()).start().await;
-        nginx.admits().await;
-        // It is read at each load, so it stays until this process ends.
-        key.keep().expect("the file stays");
-        Kitchen { dev, nginx, _upstream: upstream }
-    }
-
-    async fn start(heading: &str) -> Kitchen {
-        Kitchen::start_with(heading, ("", "")).await
-    }
-
-    async fn get(&self, path: &str) -> http::Response {
-        http::get(self.nginx.port(), path).await
-    }
-
-    async fn status(&self, path: &str) -> u16 {
-        self.get(path).await.status
-    }
-
-    async fn log(&self, count: usize) -> Vec<String> {
-        let read = || std::fs::read_to_string(self.nginx.prefix().join("recipe.log")).unwrap_or_default();
-        let soon = std::time::Duration::from_secs(10);
-        ratelimitly_harness::eventually(soon, format!("{count} lines"), || read().lines().count() >= count)
-            .await;
-        read().lines().map(str::to_owned).collect()
-    }
+/// Starts a recipe, in which `change` is replaced.
+async fn start_with(heading: &str, change: (&str, &str)) -> Kitchen {
+    Kitchen::start(&block(heading, "nginx"), change).await
 }
 
 #[test]
@@ -99,8 +36,7 @@ fn every_recipe_is_whole_and_short_and_has_a_test() {
         let block = block(heading, "nginx");
         assert!(block.starts_with("http {\n") && block.ends_with("\n}\n"), "{heading}: a whole http block");
         assert!(block.lines().count() <= LINES_MAX, "{heading}: {} lines", block.lines().count());
-        let started =
-            Regex::new(&format!(r#"Kitchen::start(_with)?\("{heading}""#)).expect("a plain heading");
+        let started = Regex::new(&format!(r#"start(_with)?\("{heading}""#)).expect("a plain heading");
         assert!(started.is_match(tests), "{heading} has no test");
         assert!(page.contains(&format!("| [{heading}](#")), "{heading} is not in the table");
         recipes += 1;
@@ -110,7 +46,7 @@ fn every_recipe_is_whole_and_short_and_has_a_test() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_log_line_tells_a_denial_from_a_failed_limiter() {
-    let kitchen = Kitchen::start("Tell a denial from a failed limiter").await;
+    let kitchen = start("Tell a denial from a failed limiter").await;
     assert_eq!(kitchen.status("/").await, 200);
     kitchen.dev.fault(Fault::Deficit { resource: 0, tokens: 1 }).await;
     assert_eq!(kitchen.status("/").await, 429);
@@ -126,7 +62,7 @@ async fn one_log_line_tells_a_denial_from_a_failed_limiter() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn header_fields_tell_the_limit_and_when_to_come_back() {
-    let kitchen = Kitchen::start("Send Retry-After and RateLimit").await;
+    let kitchen = start("Send Retry-After and RateLimit").await;
     let allowed = kitchen.get("/").await;
     assert_eq!(allowed.header("RateLimit-Policy"), Some("\"per_client\";q=100;w=60"));
     assert_eq!(allowed.header("RateLimit"), Some("\"per_client\";r=99;t=60"));
@@ -141,7 +77,7 @@ async fn header_fields_tell_the_limit_and_when_to_come_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_is_enforced_for_a_few_clients_and_tried_for_the_others() {
     let change = ("split_clients $remote_addr", "split_clients $arg_client");
-    let kitchen = Kitchen::start_with("Try a rule before it bites", change).await;
+    let kitchen = start_with("Try a rule before it bites", change).await;
     kitchen.dev.fault(Fault::ForceDeny).await;
     let mut refused = 0;
     for client in 0..200 {
@@ -156,7 +92,7 @@ async fn a_rule_is_enforced_for_a_few_clients_and_tried_for_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_place_says_what_a_failure_and_a_denial_mean() {
-    let kitchen = Kitchen::start("Say what a failure means").await;
+    let kitchen = start("Say what a failure means").await;
     kitchen.dev.fault(Fault::Silent).await;
     assert_eq!(kitchen.status("/").await, 200);
     assert_eq!(kitchen.status("/login").await, 503);
@@ -170,8 +106,7 @@ async fn each_place_says_what_a_failure_and_a_denial_mean() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_exempt_by_address_and_place_and_weighed_by_method() {
-    let kitchen =
-        Kitchen::start_with("Exempt and weigh requests", ("geo $limited", "geo $arg_from $limited")).await;
+    let kitchen = start_with("Exempt and weigh requests", ("geo $limited", "geo $arg_from $limited")).await;
     kitchen.status("/").await;
     kitchen.status("/health").await;
     kitchen.status("/?from=192.0.2.7").await;
@@ -184,7 +119,7 @@ async fn requests_are_exempt_by_address_and_place_and_weighed_by_method() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_comes_from_its_file() {
-    let kitchen = Kitchen::start("Keep the key in a file").await;
+    let kitchen = start("Keep the key in a file").await;
     assert_eq!(kitchen.status("/").await, 200);
     assert_eq!(kitchen.dev.admissions().len(), 1);
     kitchen.nginx.finish().await;
@@ -201,7 +136,7 @@ async fn the_filter_of_fail2ban_matches_denials_by_zones_and_nothing_else() {
     let shown = block("Feed fail2ban", "text");
     assert_eq!(&pattern.captures(&shown).expect("the line of the page matches")["host"], "192.0.2.7");
 
-    let kitchen = Kitchen::start("Feed fail2ban").await;
+    let kitchen = start("Feed fail2ban").await;
     kitchen.dev.fault(Fault::Silent).await;
     kitchen.status("/").await;
     kitchen.dev.clear([]).await;
@@ -224,7 +159,7 @@ async fn the_filter_of_fail2ban_matches_denials_by_zones_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_is_fed_with_what_the_backend_took() {
-    let kitchen = Kitchen::start("Feed a guard with what the backend took").await;
+    let kitchen = start("Feed a guard with what the backend took").await;
     assert_eq!(kitchen.status("/").await, 200);
     kitchen.dev.await_reports("one report", |reports| reports.len() == 1).await;
     kitchen.dev.fault(Fault::Latency { guard: 0, ms: 400 }).await;
@@ -235,7 +170,7 @@ async fn a_guard_is_fed_with_what_the_backend_took() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpc_calls_get_a_status_that_their_clients_understand() {
-    let kitchen = Kitchen::start("Answer gRPC calls").await;
+    let kitchen = start("Answer gRPC calls").await;
     for (fault, status) in [(Fault::ForceDeny, "8"), (Fault::Silent, "14")] {
         kitchen.dev.fault(fault).await;
         let mut connection = h2::Connection::connect(kitchen.nginx.port()).await.expect("connected");
