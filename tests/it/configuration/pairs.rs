@@ -99,16 +99,20 @@ impl Pair {
             nginx.reload().await;
             traffic.more().await;
         }
-        traffic.end().await;
+        let is_cut_off = traffic.end().await;
+        let reused = nginx.log_lines("worker_connections are not enough, reusing connections");
+        assert!(!is_cut_off || !reused.is_empty(), "nginx closed a connection that it had no need to reuse");
         nginx
     }
 }
 
-/// One request after the other, from before the first reload until after the last.
+/// One request after the other, from before the first reload until after the last. The kept connection may end before:
+/// where nginx has no connection to give, it closes one that lies between two requests and uses that.
 struct Traffic {
     answered: Arc<AtomicUsize>,
     enough: Arc<AtomicBool>,
-    task: JoinHandle<()>,
+    /// Whether the kept connection was closed between two requests.
+    task: JoinHandle<bool>,
 }
 
 impl Traffic {
@@ -120,12 +124,16 @@ impl Traffic {
             while !is_enough.load(Ordering::Relaxed) {
                 let path = format!("/{}?user=u", count.load(Ordering::Relaxed) % 3);
                 let response = match &mut client {
-                    Some(client) => client.get(&path).await.expect("the process is still there"),
+                    Some(client) => match client.get(&path).await {
+                        Ok(response) => response,
+                        Err(_) => return true,
+                    },
                     None => http::get(port, &path).await,
                 };
                 assert!([200, 429].contains(&response.status), "{}", response.status);
                 count.fetch_add(1, Ordering::Relaxed);
             }
+            false
         });
         Traffic { answered, enough, task }
     }
@@ -137,9 +145,10 @@ impl Traffic {
         ratelimitly_harness::eventually(http::PATIENCE, "requests are answered", done).await;
     }
 
-    async fn end(self) {
+    /// Whether the kept connection was closed between two requests.
+    async fn end(self) -> bool {
         self.enough.store(true, Ordering::Relaxed);
-        self.task.await.expect("each request gets a response");
+        self.task.await.expect("each request gets a response")
     }
 }
 
