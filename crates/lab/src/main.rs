@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod distances;
 mod error;
 mod keepalive;
 mod overload;
@@ -29,6 +30,8 @@ enum Experiment {
     Keepalive(keepalive::Options),
     /// Datagrams, failures and waiting at different round trips and units of the policy.
     Unit(unit::Options),
+    /// What an admission costs at different distances to the servers: a simulated grid, and some of it under nginx.
+    Distances(distances::Options),
     /// From logs, why the application fell behind; from nginx -T, what is set up wrong.
     Diagnose(diagnose::Options),
 }
@@ -39,6 +42,7 @@ async fn main() -> ExitCode {
         Experiment::Overload(options) => overload::run(options).await,
         Experiment::Keepalive(options) => keepalive::run(options).await,
         Experiment::Unit(options) => unit::run(options).await,
+        Experiment::Distances(options) => distances::run(options).await,
         Experiment::Diagnose(options) => diagnosis(&options),
     };
     outcome.unwrap_or_else(|error| {

@@ -20,7 +20,7 @@ http {
     access_log off;
     {service}
     ratelimitly_debug on;
-    ratelimitly_policy standard unit={unit}ms;
+    ratelimitly_policy {policy};
     ratelimitly_zone all "bucket=all" rate=100000r/s;
     server {
         listen 127.0.0.1:{port};
@@ -56,8 +56,22 @@ pub struct Options {
     requests: u32,
 }
 
-/// What came of the requests of one pair.
-struct Counted {
+/// What is measured under one nginx.
+pub struct Condition {
+    /// The arguments of `ratelimitly_policy`.
+    pub policy: String,
+    /// Servers.
+    pub servers: usize,
+    /// How late every answer is.
+    pub delay_ms: u64,
+    /// What befalls the oldest server.
+    pub oldest: Option<Fault>,
+    /// Requests.
+    pub requests: u32,
+}
+
+/// What came of the requests of one condition.
+pub struct Counted {
     requests: u32,
     servers: usize,
     datagrams: usize,
@@ -77,7 +91,7 @@ pub async fn run(options: Options) -> Result<ExitCode, Error> {
     for &delay in &options.delays {
         let mut row = format!("| {delay} ms |");
         for &unit in &options.units {
-            let counted = measure(unit, 1, delay, None, options.requests).await?;
+            let counted = measure(&Condition::new(unit, 1, delay, None, options.requests)).await?;
             let _ = write!(row, " {} |", counted.cell());
         }
         println!("{row}");
@@ -87,7 +101,7 @@ pub async fn run(options: Options) -> Result<ExitCode, Error> {
     for (name, fault) in [("answers", None), ("is silent", Some(Fault::Silent))] {
         let mut row = format!("| {name} |");
         for &unit in &options.units {
-            let counted = measure(unit, 3, 0, fault.clone(), options.requests).await?;
+            let counted = measure(&Condition::new(unit, 3, 0, fault.clone(), options.requests)).await?;
             let _ = write!(row, " {} |", counted.cell());
         }
         println!("{row}");
@@ -103,22 +117,26 @@ fn head(first: &str, units: &[u32]) -> String {
     text + "\n|---|" + &"---|".repeat(units.len())
 }
 
-/// Asks nginx for `requests` pages, while every answer is late by `delay_ms` and `oldest` befalls the oldest server.
-async fn measure(
-    unit_ms: u32,
-    servers: usize,
-    delay_ms: u64,
-    oldest: Option<Fault>,
-    requests: u32,
-) -> Result<Counted, Error> {
+impl Condition {
+    fn new(unit_ms: u32, servers: usize, delay_ms: u64, oldest: Option<Fault>, requests: u32) -> Condition {
+        Condition { policy: format!("standard unit={unit_ms}ms"), servers, delay_ms, oldest, requests }
+    }
+}
+
+/// Asks nginx for pages under a condition.
+///
+/// # Errors
+/// nginx cannot be run.
+pub async fn measure(condition: &Condition) -> Result<Counted, Error> {
+    let Condition { ref policy, servers, delay_ms, ref oldest, requests } = *condition;
     let dev = Dev::with(|config| config.servers(servers)).await;
-    let nginx = start(Nginx::builder(CONF).dev(&dev).set("unit", unit_ms), "info").await?;
+    let nginx = start(Nginx::builder(CONF).dev(&dev).set("policy", policy), "info").await?;
     warm(&nginx, "/").await?;
     settled(&dev).await;
     if delay_ms > 0 {
         dev.fault(Fault::Delay { ms: delay_ms }).await;
     }
-    if let Some(fault) = oldest {
+    if let Some(fault) = oldest.clone() {
         let id = dev.servers().iter().map(|server| server.id).min().expect("at least one server");
         let command = Command::Fault { servers: Servers::from(id), fault };
         dev.apply(command).await.expect("a fault that can be set");
@@ -171,13 +189,23 @@ fn waited(line: &str) -> Option<u64> {
 
 impl Counted {
     fn cell(&self) -> String {
-        let each = self.datagrams as f64 / f64::from(self.requests);
-        let failures = self.failures as f64 * 100.0 / f64::from(self.requests);
-        // A failed request's line has a duration too: it waited out its horizon.
-        let median =
-            median(self.waited.iter().map(|ms| *ms as f64)).map_or("-".to_owned(), |ms| format!("{ms} ms"));
         let of = if self.servers == 1 { String::new() } else { format!(" to {} servers", self.servers) };
-        format!("{each:.2}{of} / {failures:.0}% / {median}")
+        format!("{:.2}{of} / {:.0}% / {}", self.questions(), self.failed() * 100.0, self.median())
+    }
+
+    /// Datagrams to all servers for each request.
+    pub fn questions(&self) -> f64 {
+        self.datagrams as f64 / f64::from(self.requests)
+    }
+
+    /// Share of requests without a verdict.
+    pub fn failed(&self) -> f64 {
+        self.failures as f64 / f64::from(self.requests)
+    }
+
+    /// How long a request waited, its horizon if it failed.
+    pub fn median(&self) -> String {
+        median(self.waited.iter().map(|ms| *ms as f64)).map_or("-".to_owned(), |ms| format!("{ms} ms"))
     }
 }
 
