@@ -40,7 +40,7 @@ static TABLE_ROW: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^\| ([A-Z]\d{2}) \| (.*) \|$").expect("a valid pattern"));
 /// A test function, or a row of a macro that makes one, whose name begins with ids.
 static TEST_NAME: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r#"(?m)^ *(?:(?:async )?fn +((?:[a-z]\d{2}_)+\w+) *\(|((?:[a-z]\d{2}_)+\w+):\s+r#*")"#;
+    let pattern = r##"(?m)^ *(?:(?:async )?fn +((?:[a-z]\d{2}_)+\w+) *\(|((?:[a-z]\d{2}_)+\w+):\s+(?:r?#*"|around\())"##;
     Regex::new(pattern).expect("a valid pattern")
 });
 
@@ -132,8 +132,10 @@ mod tests {
 
     #[test]
     fn functions_and_rows_of_macros_are_tests() {
-        let source = "async fn c01_warm() {}\n    fn n02_n03_numbers() {}\n    r07_rate:\n        r#\"x\"#, \"y\";\nfn other() {}\n";
-        assert_eq!(test_names(source).collect::<Vec<_>>(), ["c01_warm", "n02_n03_numbers", "r07_rate"]);
+        let source = "async fn c01_warm() {}\n    fn n02_n03_numbers() {}\n    r07_rate:\n        r#\"x\"#, \"y\";\n\
+                      r08_word: \"x\",\n    w01_part:\n        around(\nfn other() {}\n";
+        let expected = ["c01_warm", "n02_n03_numbers", "r07_rate", "r08_word", "w01_part"];
+        assert_eq!(test_names(source).collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -59,7 +59,7 @@ const ASKED: [(&str, Option<Fault>, &str, u16); 9] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_outcome_has_the_status_and_the_fields_of_its_row() {
+async fn m12_each_outcome_has_the_status_and_the_fields_of_its_row() {
     let kitchen = Kitchen::start(&block(&page(PAGE), OUTCOMES, "nginx"), LOGGED).await;
     let rows = rows();
     for (position, (what, fault, path, status)) in ASKED.into_iter().enumerate() {
@@ -77,7 +77,7 @@ async fn each_outcome_has_the_status_and_the_fields_of_its_row() {
 
 /// The two rows that need more than a fault of the servers.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skip_and_an_error_of_the_module_have_the_status_and_the_fields_of_their_rows() {
+async fn m12_a_skip_and_an_error_of_the_module_have_the_status_and_the_fields_of_their_rows() {
     let example = block(&page(PAGE), OUTCOMES, "nginx")
         .replace("zone=per_client guard=healthy", "zone=per_client if=$arg_if");
     let example = example.replace("http {\n", "http {\n ratelimitly_fault handler_panic=1;\n");
@@ -131,7 +131,7 @@ fn block_of_outcomes(reference: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn problem_details_name_what_refused() {
+async fn m12_problem_details_name_what_refused() {
     let kitchen = Kitchen::start(&block(&page(PAGE), "A body for programs", "nginx"), ("", "")).await;
     kitchen.dev.fault(Fault::Deficit { resource: 0, tokens: 1 }).await;
     let refused = kitchen.get("/").await;

@@ -1,4 +1,4 @@
-//! What `nginx -t` accepts and refuses, and with which message: conformance rows A01 to A23 and R01 to R75. A row is
+//! What `nginx -t` accepts and refuses, and with which message: conformance rows A01 to A26, R01 to R88 and W01 to W14. A row is
 //! the content of an http block and, where nginx refuses it, what one message must say: the directive, what is wrong and
 //! what would be right. No nginx is started here.
 

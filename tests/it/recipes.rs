@@ -27,7 +27,7 @@ async fn start_with(heading: &str, change: (&str, &str)) -> Kitchen {
 }
 
 #[test]
-fn every_recipe_is_whole_and_short_and_has_a_test() {
+fn m13_every_recipe_is_whole_and_short_and_has_a_test() {
     let page = page();
     let tests = include_str!("recipes.rs");
     let mut recipes = 0;
@@ -45,7 +45,7 @@ fn every_recipe_is_whole_and_short_and_has_a_test() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_log_line_tells_a_denial_from_a_failed_limiter() {
+async fn m13_one_log_line_tells_a_denial_from_a_failed_limiter() {
     let kitchen = start("Tell a denial from a failed limiter").await;
     assert_eq!(kitchen.status("/").await, 200);
     kitchen.dev.fault(Fault::Deficit { resource: 0, tokens: 1 }).await;
@@ -61,7 +61,7 @@ async fn one_log_line_tells_a_denial_from_a_failed_limiter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn header_fields_tell_the_limit_and_when_to_come_back() {
+async fn m13_header_fields_tell_the_limit_and_when_to_come_back() {
     let kitchen = start("Send Retry-After and RateLimit").await;
     let allowed = kitchen.get("/").await;
     assert_eq!(allowed.header("RateLimit-Policy"), Some("\"per_client\";q=100;w=60"));
@@ -75,7 +75,7 @@ async fn header_fields_tell_the_limit_and_when_to_come_back() {
 
 /// nginx's hash of the clients decides, so the number is the same each time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_is_enforced_for_a_few_clients_and_tried_for_the_others() {
+async fn m13_e12_a_rule_is_enforced_for_a_few_clients_and_tried_for_the_others() {
     let change = ("split_clients $remote_addr", "split_clients $arg_client");
     let kitchen = start_with("Try a rule before it bites", change).await;
     kitchen.dev.fault(Fault::ForceDeny).await;
@@ -91,7 +91,7 @@ async fn a_rule_is_enforced_for_a_few_clients_and_tried_for_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_place_says_what_a_failure_and_a_denial_mean() {
+async fn m13_each_place_says_what_a_failure_and_a_denial_mean() {
     let kitchen = start("Say what a failure means").await;
     kitchen.dev.fault(Fault::Silent).await;
     assert_eq!(kitchen.status("/").await, 200);
@@ -105,7 +105,7 @@ async fn each_place_says_what_a_failure_and_a_denial_mean() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_exempt_by_address_and_place_and_weighed_by_method() {
+async fn m13_requests_are_exempt_by_address_and_place_and_weighed_by_method() {
     let kitchen = start_with("Exempt and weigh requests", ("geo $limited", "geo $arg_from $limited")).await;
     kitchen.status("/").await;
     kitchen.status("/health").await;
@@ -118,7 +118,7 @@ async fn requests_are_exempt_by_address_and_place_and_weighed_by_method() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_key_comes_from_its_file() {
+async fn m13_the_key_comes_from_its_file() {
     let kitchen = start("Keep the key in a file").await;
     assert_eq!(kitchen.status("/").await, 200);
     assert_eq!(kitchen.dev.admissions().len(), 1);
@@ -127,7 +127,7 @@ async fn the_key_comes_from_its_file() {
 
 /// fail2ban's `<HOST>` is an address, and its patterns are Python's, whose syntax this one shares with Rust's.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_filter_of_fail2ban_matches_denials_by_zones_and_nothing_else() {
+async fn m13_e07_the_filter_of_fail2ban_matches_denials_by_zones_and_nothing_else() {
     let filter = block("Feed fail2ban", "ini");
     let pattern = filter.split_once("failregex = ").expect("a filter").1.trim();
     let pattern = pattern.replace("<HOST>", "(?<host>[0-9.]+)").replacen('^', "", 1);
@@ -158,7 +158,7 @@ async fn the_filter_of_fail2ban_matches_denials_by_zones_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guard_is_fed_with_what_the_backend_took() {
+async fn m13_a_guard_is_fed_with_what_the_backend_took() {
     let kitchen = start("Feed a guard with what the backend took").await;
     assert_eq!(kitchen.status("/").await, 200);
     kitchen.dev.await_reports("one report", |reports| reports.len() == 1).await;
@@ -169,7 +169,7 @@ async fn a_guard_is_fed_with_what_the_backend_took() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grpc_calls_get_a_status_that_their_clients_understand() {
+async fn m13_grpc_calls_get_a_status_that_their_clients_understand() {
     let kitchen = start("Answer gRPC calls").await;
     for (fault, status) in [(Fault::ForceDeny, "8"), (Fault::Silent, "14")] {
         kitchen.dev.fault(fault).await;

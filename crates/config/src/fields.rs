@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_a_list() {
+    fn n11_members_are_a_list() {
         let policies = fields(|list| {
             list.policy(b"per_client", 100, 60_000);
             list.policy(b"all", u32::MAX, 1_500);

@@ -21,35 +21,35 @@ fn a_bucket_that_gave_more_than_its_rate_has_nothing_left() {
 }
 
 #[test]
-fn a_refusal_waits_for_its_missing_tokens() {
+fn n08_a_refusal_waits_for_its_missing_tokens() {
     assert_eq!((refused(1).retry_after_s(), refused(1).wait_ms()), (1, 600));
     assert_eq!((refused(2).retry_after_s(), refused(2).wait_ms()), (2, 1_200));
     assert_eq!((refused(50).retry_after_s(), refused(50).reset_s()), (30, 30));
 }
 
 #[test]
-fn a_wait_is_at_most_the_window() {
+fn n08_a_wait_is_at_most_the_window() {
     assert_eq!((refused(101).retry_after_s(), refused(u16::MAX).wait_ms()), (60, 60_000));
     let short = ZoneResult { window_ms: 1_500, ..refused(u16::MAX) };
     assert_eq!((short.retry_after_s(), short.wait_ms()), (2, 1_500));
 }
 
 #[test]
-fn a_wait_is_never_below_a_second() {
+fn n08_a_wait_is_never_below_a_second() {
     let fast = ZoneResult { rate: u32::MAX, window_ms: 1, count: 0, deficit: 1 };
     assert_eq!((fast.retry_after_s(), fast.wait_ms()), (1, 0));
     assert_eq!(ZoneResult { deficit: 0, ..fast }.reset_s(), 1);
 }
 
 #[test]
-fn a_fraction_of_a_second_is_rounded_up_exactly() {
+fn n08_a_fraction_of_a_second_is_rounded_up_exactly() {
     // 1 x 3000 / 3 = 1000 ms, and one token of seven in 7001 ms is a little more than a second.
     assert_eq!(ZoneResult { rate: 3, window_ms: 3_000, count: 3, deficit: 1 }.retry_after_s(), 1);
     assert_eq!(ZoneResult { rate: 7, window_ms: 7_001, count: 7, deficit: 1 }.retry_after_s(), 2);
 }
 
 #[test]
-fn the_largest_numbers_do_not_overflow() {
+fn n09_the_largest_numbers_do_not_overflow() {
     let largest = ZoneResult { rate: 1, window_ms: u32::MAX, count: u32::MAX, deficit: u16::MAX };
     assert_eq!((largest.retry_after_s(), largest.wait_ms()), (4_294_968, u32::MAX));
     assert_eq!(ZoneResult { rate: u32::MAX, count: 0, ..largest }.remaining(), u32::MAX);
@@ -62,7 +62,7 @@ fn a_guard_waits_for_its_tracker() {
 }
 
 #[test]
-fn the_tightest_of_those_that_passed_has_the_smallest_share_left() {
+fn n10_the_tightest_of_those_that_passed_has_the_smallest_share_left() {
     let half = ZoneResult { count: 50, ..ZONE };
     let tenth = ZoneResult { rate: 10, count: 9, ..ZONE };
     assert_eq!(tightest([half, tenth, ZONE]), Some((1, tenth)));
@@ -70,13 +70,13 @@ fn the_tightest_of_those_that_passed_has_the_smallest_share_left() {
 }
 
 #[test]
-fn the_tightest_of_those_that_refused_waits_longest() {
+fn n10_the_tightest_of_those_that_refused_waits_longest() {
     let empty = ZoneResult { count: 100, ..ZONE };
     assert_eq!(tightest([empty, refused(1), refused(5), ZONE]), Some((2, refused(5))));
 }
 
 #[test]
-fn the_first_of_equals_is_the_tightest() {
+fn n10_the_first_of_equals_is_the_tightest() {
     let same_share = ZoneResult { rate: 200, count: 86, ..ZONE };
     assert_eq!(tightest([ZONE, same_share]).unwrap().0, 0);
     assert_eq!(tightest([refused(3), refused(3)]).unwrap().0, 0);

@@ -16,25 +16,25 @@ const STATUS_FORM: &str = "expected a status from 400 to 599, but not 408, 494, 
 const DENY_FORM: &str = "ratelimitly_deny_status <code> [guard=<code>]";
 
 refused! {
-    fail_status_without_a_code: "http { ratelimitly_fail_status; }",
+    r76_fail_status_without_a_code: "http { ratelimitly_fail_status; }",
         [OF_FAIL_STATUS, "invalid number of arguments, expected ratelimitly_fail_status <code>"];
 
-    fail_status_that_is_a_word: "http { ratelimitly_fail_status busy; }",
+    r76_fail_status_that_is_a_word: "http { ratelimitly_fail_status busy; }",
         [OF_FAIL_STATUS, "\"busy\" is not a number", STATUS_FORM];
 
-    fail_status_that_is_a_variable: "http { ratelimitly_fail_status $status; }",
+    r76_fail_status_that_is_a_variable: "http { ratelimitly_fail_status $status; }",
         [OF_FAIL_STATUS, "\"$status\" is not a number", STATUS_FORM];
 
-    fail_status_of_a_success: "http { ratelimitly_fail_status 200; }",
+    r76_fail_status_of_a_success: "http { ratelimitly_fail_status 200; }",
         [OF_FAIL_STATUS, "\"200\" is not the status of an error", STATUS_FORM];
 
-    fail_status_beyond_the_last: "http { ratelimitly_fail_status 600; }",
+    r76_fail_status_beyond_the_last: "http { ratelimitly_fail_status 600; }",
         [OF_FAIL_STATUS, "\"600\" is not the status of an error", STATUS_FORM];
 
-    fail_status_that_nginx_keeps_for_itself: "http { ratelimitly_fail_status 499; }",
+    r76_fail_status_that_nginx_keeps_for_itself: "http { ratelimitly_fail_status 499; }",
         [OF_FAIL_STATUS, "\"499\" has a meaning of its own in nginx", STATUS_FORM];
 
-    fail_status_twice_in_a_context: r#"
+    r76_fail_status_twice_in_a_context: r#"
         http {
             ratelimitly_fail_status 503;
             server {
@@ -44,46 +44,46 @@ refused! {
         }"#,
         [OF_FAIL_STATUS, "is duplicate", "accepted once: ratelimitly_fail_status <code>"];
 
-    deny_status_without_a_code: "http { ratelimitly_deny_status; }",
+    r77_deny_status_without_a_code: "http { ratelimitly_deny_status; }",
         [OF_DENY_STATUS, "invalid number of arguments", DENY_FORM];
 
-    deny_status_that_closes_the_connection_as_a_timeout: "http { ratelimitly_deny_status 408; }",
+    r77_deny_status_that_closes_the_connection_as_a_timeout: "http { ratelimitly_deny_status 408; }",
         [OF_DENY_STATUS, "\"408\" has a meaning of its own in nginx", STATUS_FORM];
 
-    deny_status_of_a_guard_alone: "http { ratelimitly_deny_status guard=503; }",
+    r77_deny_status_of_a_guard_alone: "http { ratelimitly_deny_status guard=503; }",
         [OF_DENY_STATUS, "\"guard=503\" is not a number", STATUS_FORM];
 
-    deny_status_of_a_guard_that_is_no_error: "http { ratelimitly_deny_status 429 guard=302; }",
+    r77_deny_status_of_a_guard_that_is_no_error: "http { ratelimitly_deny_status 429 guard=302; }",
         [OF_DENY_STATUS, "\"guard=302\" is not the status of an error", STATUS_FORM];
 
-    deny_status_with_two_codes: "http { ratelimitly_deny_status 429 503; }",
+    r77_deny_status_with_two_codes: "http { ratelimitly_deny_status 429 503; }",
         [OF_DENY_STATUS, "unknown argument \"503\"", DENY_FORM];
 
-    deny_status_with_two_codes_of_guards: "http { ratelimitly_deny_status 429 guard=503 guard=500; }",
+    r77_deny_status_with_two_codes_of_guards: "http { ratelimitly_deny_status 429 guard=503 guard=500; }",
         [OF_DENY_STATUS, "duplicate argument \"guard=\"", DENY_FORM];
 
-    deny_status_twice_in_a_context: "http { ratelimitly_deny_status 429; ratelimitly_deny_status 503; }",
+    r77_deny_status_twice_in_a_context: "http { ratelimitly_deny_status 429; ratelimitly_deny_status 503; }",
         [OF_DENY_STATUS, "is duplicate", DENY_FORM];
 
-    dry_run_that_is_another_word: "http { ratelimitly_dry_run yes; }",
+    r78_dry_run_that_is_another_word: "http { ratelimitly_dry_run yes; }",
         [OF_DRY_RUN, "invalid value \"yes\"", "expected ratelimitly_dry_run on|off|<template with variables>"];
 
-    dry_run_that_is_empty: "http { ratelimitly_dry_run \"\"; }",
+    r78_dry_run_that_is_empty: "http { ratelimitly_dry_run \"\"; }",
         [OF_DRY_RUN, "invalid value \"\"", "on|off|<template with variables>"];
 
-    dry_run_of_an_unknown_variable: "http { ratelimitly_dry_run $nothing; }",
+    r78_dry_run_of_an_unknown_variable: "http { ratelimitly_dry_run $nothing; }",
         ["unknown \"nothing\" variable"];
 
-    dry_run_twice_in_a_context: "http { ratelimitly_dry_run on; ratelimitly_dry_run off; }",
+    r78_dry_run_twice_in_a_context: "http { ratelimitly_dry_run on; ratelimitly_dry_run off; }",
         [OF_DRY_RUN, "is duplicate", "accepted once: ratelimitly_dry_run on|off"];
 
-    log_level_that_nginx_lacks: "http { ratelimitly_log_level warning; }",
+    r79_log_level_that_nginx_lacks: "http { ratelimitly_log_level warning; }",
         [OF_LOG_LEVEL, "\"warning\" is not a log level", "expected off, info, notice, warn or error"];
 
-    log_level_twice_in_a_context: "http { ratelimitly_log_level warn; ratelimitly_log_level off; }",
+    r79_log_level_twice_in_a_context: "http { ratelimitly_log_level warn; ratelimitly_log_level off; }",
         [OF_LOG_LEVEL, "is duplicate", "accepted once: ratelimitly_log_level off|info|notice|warn|error"];
 
-    off_and_then_a_rule: r#"
+    r80_off_and_then_a_rule: r#"
         http {
             ratelimitly_zone z "bucket=shop" rate=10r/s;
             server {
@@ -92,7 +92,7 @@ refused! {
         }"#,
         [OF_RULE, "\"off\" and other rules stand in one context", "expected \"ratelimitly off;\" alone"];
 
-    a_rule_and_then_off: r#"
+    r80_a_rule_and_then_off: r#"
         http {
             ratelimitly_zone z "bucket=shop" rate=10r/s;
             server {
@@ -101,68 +101,68 @@ refused! {
         }"#,
         [OF_RULE, "\"off\" and other rules stand in one context", "expected \"ratelimitly off;\" alone"];
 
-    off_twice: "http { server { ratelimitly off; ratelimitly off; } }",
+    r80_off_twice: "http { server { ratelimitly off; ratelimitly off; } }",
         [OF_RULE, "\"off\" and other rules stand in one context"];
 
-    off_with_a_condition: "http { server { ratelimitly off if=$host; } }",
+    r80_off_with_a_condition: "http { server { ratelimitly off if=$host; } }",
         [OF_RULE, "unknown argument \"off\"", "alone, or off"];
 
-    off_in_the_http_block: "http { ratelimitly off; }",
+    r80_off_in_the_http_block: "http { ratelimitly off; }",
         ["\"ratelimitly\" directive is not allowed here"];
 
-    two_conditions: r#"
+    r81_two_conditions: r#"
         http {
             ratelimitly_zone z "bucket=shop" rate=10r/s;
             server { ratelimitly zone=z if=$host if=$uri; }
         }"#,
         [OF_RULE, "duplicate argument \"if=\"", "expected ratelimitly zone=<zone>"];
 
-    a_condition_in_quotes_of_its_own: r#"
+    r81_a_condition_in_quotes_of_its_own: r#"
         http {
             ratelimitly_zone z "bucket=shop" rate=10r/s;
             server { ratelimitly zone=z if="$host"; }
         }"#,
         [OF_RULE, "the value of \"if=\" starts with a quote", "(\"if=...\")"];
 
-    a_condition_and_nothing_else: "http { server { ratelimitly if=$host; } }",
+    r81_a_condition_and_nothing_else: "http { server { ratelimitly if=$host; } }",
         [OF_RULE, "argument \"zone=\" is missing", "expected ratelimitly zone=<zone>"];
 
-    tokens_without_digits: r#"
+    r82_tokens_without_digits: r#"
         http {
             ratelimitly_zone z "bucket=shop" rate=10r/s;
             server { ratelimitly zone=z tokens=; }
         }"#,
         [OF_RULE, "\"tokens=\" is empty", "expected a whole number from 0 to 65535, in digits alone"];
 
-    tokens_below_nothing: r#"
+    r82_tokens_below_nothing: r#"
         http {
             ratelimitly_zone z "bucket=shop" rate=10r/s;
             server { ratelimitly zone=z tokens=-1; }
         }"#,
         [OF_RULE, "\"tokens=-1\" is not a number of tokens", "expected a whole number from 0 to 65535"];
 
-    tokens_in_part: r#"
+    r82_tokens_in_part: r#"
         http {
             ratelimitly_zone z "bucket=shop" rate=10r/s;
             server { ratelimitly zone=z tokens=1.5; }
         }"#,
         [OF_RULE, "\"tokens=1.5\" is not a number of tokens", "expected a whole number from 0 to 65535"];
 
-    tokens_beyond_what_a_question_holds: r#"
+    r82_tokens_beyond_what_a_question_holds: r#"
         http {
             ratelimitly_zone z "bucket=shop" rate=100000r/s;
             server { ratelimitly zone=z tokens=65536; }
         }"#,
         [OF_RULE, "\"tokens=65536\" is above 65535 tokens", "expected a whole number from 0 to 65535"];
 
-    tokens_above_the_rate_of_the_zone: r#"
+    r83_tokens_above_the_rate_of_the_zone: r#"
         http {
             ratelimitly_zone z "bucket=$uri" rate=10r/s;
             server { ratelimitly zone=z tokens=11 if=$host; }
         }"#,
         [OF_RULE, "\"tokens=11\" is more than zone \"z\" ever grants, whose rate is 10", "at most 10, or a higher rate"];
 
-    tokens_above_the_rate_of_a_zone_of_the_group: r#"
+    r83_tokens_above_the_rate_of_a_zone_of_the_group: r#"
         http {
             ratelimitly_zone many "bucket=many" rate=100r/s;
             ratelimitly_zone few  "bucket=few"  rate=5r/s;
@@ -171,7 +171,7 @@ refused! {
         }"#,
         [OF_RULE, "\"tokens=6\" is more than zone \"few\" ever grants", "at most 5"];
 
-    tokens_of_a_guard: r#"
+    r82_tokens_of_a_guard: r#"
         http {
             ratelimitly_tracker t "service=shop";
             ratelimitly_guard g tracker=t threshold=1s;
@@ -179,31 +179,31 @@ refused! {
         }"#,
         [OF_RULE, "\"tokens=\" has no zone to ask for tokens", "expected a zone or group beside it"];
 
-    tokens_twice: r#"
+    r82_tokens_twice: r#"
         http {
             ratelimitly_zone z "bucket=shop" rate=10r/s;
             server { ratelimitly zone=z tokens=2 tokens=3; }
         }"#,
         [OF_RULE, "duplicate argument \"tokens=\"", "expected ratelimitly zone=<zone>"];
 
-    report_of_a_constant_time: r#"
+    r84_report_of_a_constant_time: r#"
         http {
             ratelimitly_tracker t "service=shop";
             server { ratelimitly_report t time=0.100; }
         }"#,
         [OF_REPORT, "\"time=0.100\" is the same for every request", "a variable such as $upstream_header_time"];
 
-    report_with_two_times: r#"
+    r84_report_with_two_times: r#"
         http {
             ratelimitly_tracker t "service=shop";
             server { ratelimitly_report t time=$request_time time=$upstream_header_time; }
         }"#,
         [OF_REPORT, "duplicate argument \"time=\"", "expected ratelimitly_report <tracker> [if=<template>]"];
 
-    report_off_with_a_condition: "http { server { ratelimitly_report off if=$host; } }",
+    r84_report_off_with_a_condition: "http { server { ratelimitly_report off if=$host; } }",
         [OF_REPORT, "invalid number of arguments", "expected ratelimitly_report <tracker>"];
 
-    report_with_another_argument: r#"
+    r84_report_with_another_argument: r#"
         http {
             ratelimitly_tracker t "service=shop";
             server { ratelimitly_report t unless=$host; }
@@ -213,7 +213,7 @@ refused! {
 
 /// None is accepted inside `if`, as none of the other directives is.
 #[tokio::test]
-async fn no_control_is_accepted_inside_if() {
+async fn r88_no_control_is_accepted_inside_if() {
     for line in [
         "ratelimitly_fail close;",
         "ratelimitly_fail_status 503;",
@@ -221,6 +221,9 @@ async fn no_control_is_accepted_inside_if() {
         "ratelimitly_dry_run on;",
         "ratelimitly_log_level warn;",
         "ratelimitly off;",
+        "ratelimitly guard=g if=1;",
+        "ratelimitly_report off;",
+        "ratelimitly_auth_key_file key;",
     ] {
         let text = "http { server { location / { if ($host) { LINE } } } }".replace("LINE", line);
         let name = line.split([' ', ';']).next().expect("a name");
@@ -229,7 +232,7 @@ async fn no_control_is_accepted_inside_if() {
 }
 
 #[tokio::test]
-async fn every_control_is_accepted_where_it_belongs() {
+async fn a25_every_control_is_accepted_where_it_belongs() {
     let text = around(
         r#"ratelimitly_tracker backend "service=a" ttl=20ms min_sample_threshold=0;
            ratelimitly_guard healthy tracker=backend threshold=350ms;
@@ -265,7 +268,7 @@ async fn every_control_is_accepted_where_it_belongs() {
 }
 
 #[tokio::test]
-async fn warns_of_a_constant_condition_that_reads_like_no() {
+async fn w01_warns_of_a_constant_condition_that_reads_like_no() {
     let text = around(
         r#"ratelimitly_tracker backend "service=a" ttl=20ms min_sample_threshold=0;"#,
         r#"location /a { ratelimitly zone=plain if=off; } # (1)
@@ -284,7 +287,7 @@ async fn warns_of_a_constant_condition_that_reads_like_no() {
 }
 
 #[tokio::test]
-async fn warns_of_a_condition_that_is_unknown_before_the_decision() {
+async fn w02_warns_of_a_condition_that_is_unknown_before_the_decision() {
     let text = around(
         r#"ratelimitly_tracker backend "service=a" ttl=20ms min_sample_threshold=0;"#,
         r#"location /a { ratelimitly zone=plain if=$ratelimitly_verdict; } # (1)
@@ -299,7 +302,7 @@ async fn warns_of_a_condition_that_is_unknown_before_the_decision() {
 }
 
 #[tokio::test]
-async fn warns_of_more_tokens_than_a_rate_grants_line_by_line() {
+async fn w03_warns_of_more_tokens_than_a_rate_grants_line_by_line() {
     let text = around(
         r#"ratelimitly_zone ten "bucket=ten" rate=10r/s;
            ratelimitly_zone same "bucket=ten" rate=10r/s;
@@ -331,7 +334,7 @@ async fn warns_of_more_tokens_than_a_rate_grants_line_by_line() {
 }
 
 #[tokio::test]
-async fn warns_of_tokens_that_a_client_chooses() {
+async fn w04_warns_of_tokens_that_a_client_chooses() {
     let text = around(
         r#"map $request_method $weight { default 1; POST 5; }"#,
         r#"location /a { ratelimitly zone=plain tokens=$arg_weight; } # (1)
@@ -343,7 +346,7 @@ async fn warns_of_tokens_that_a_client_chooses() {
 
 /// One place under fail open is enough for a client to get through.
 #[tokio::test]
-async fn warns_of_spoiled_values_where_one_place_fails_open() {
+async fn w12_warns_of_spoiled_values_where_one_place_fails_open() {
     let text = around(
         r#"ratelimitly_fail close;
            ratelimitly_zone host "bucket=$host:$binary_remote_addr" rate=10r/s; # (1)"#,
@@ -354,7 +357,7 @@ async fn warns_of_spoiled_values_where_one_place_fails_open() {
 }
 
 #[tokio::test]
-async fn many_constant_conditions_become_a_count() {
+async fn w07_many_constant_conditions_become_a_count() {
     let rules = "ratelimitly zone=plain if=off;\n".repeat(8);
     let found = warnings(&around("", &format!("location /many {{ {rules} }}")), &[]).await;
     assert_eq!(found.iter().filter(|line| line.contains("\"if=off\" is true")).count(), 5, "{found:#?}");

@@ -63,7 +63,7 @@ const SPOILED_LENGTH: &str = "longer than 1024 bytes, or empty if it holds nothi
 const SPOILED_REMEDY: &str = "expected variables that a client cannot choose";
 
 doubtful! {
-    warns_of_values_that_a_client_can_spoil:
+    w12_warns_of_values_that_a_client_can_spoil:
         around(
             r#"ratelimitly_zone host "bucket=$host:$binary_remote_addr" rate=10r/s; # (1)
                ratelimitly_zone rate "bucket=shop" rate=$arg_rate; # (2)
@@ -83,7 +83,7 @@ doubtful! {
             "\"ratelimitly_label\"", "make the label longer than 256 bytes through \"$uri\"", SPOILED,
             "expected \"cut\" after the template",
         ];
-    values_that_no_client_can_spoil_are_not_warned_of:
+    w12_values_that_no_client_can_spoil_are_not_warned_of:
         around(
             r#"geo $plan { default 10r/s; }
                ratelimitly_zone user "bucket=user:$remote_user:$server_name" rate=$plan;
@@ -94,13 +94,13 @@ doubtful! {
                ratelimitly_label "$server_name $uri" cut;"#,
         );
     /// nginx refuses such a request then, so its client gains nothing.
-    fail_close_needs_no_warning_of_spoiled_values:
+    w12_fail_close_needs_no_warning_of_spoiled_values:
         around(
             r#"ratelimitly_fail close;
                ratelimitly_zone host "bucket=$host:$binary_remote_addr" rate=10r/s;"#,
             "ratelimitly zone=host; ratelimitly_label $request_uri;",
         );
-    warns_of_a_bucket_that_only_the_client_chooses:
+    w11_warns_of_a_bucket_that_only_the_client_chooses:
         around(
             r#"ratelimitly_fail close;
                ratelimitly_zone chosen "bucket=api:$server_name:$arg_key" rate=10r/s; # (1)
@@ -110,7 +110,7 @@ doubtful! {
         "(1)" => [
             "\"ratelimitly_zone\"", "chooses the bucket through \"$arg_key\" alone", "$binary_remote_addr",
         ];
-    warns_of_a_question_for_more_tokens_than_the_rate_grants:
+    w03_warns_of_a_question_for_more_tokens_than_the_rate_grants:
         around(
             r#"ratelimitly_zone two "bucket=two" rate=2r/s;
                ratelimitly_zone same "bucket=two" rate=2r/s;
@@ -132,7 +132,7 @@ doubtful! {
             "no request is ever allowed",
         ],
         "(2)" => ["\"ratelimitly\" directive: ", "ask zone \"same\"", "for 3 tokens, but its rate grants 2"];
-    warns_of_a_guard_whose_tracker_gets_no_report:
+    w08_warns_of_a_guard_whose_tracker_gets_no_report:
         around(
             r#"ratelimitly_tracker unfed "service=a" ttl=20ms min_sample_threshold=0;
                ratelimitly_tracker fed   "service=b" ttl=20ms min_sample_threshold=0;
@@ -143,11 +143,11 @@ doubtful! {
             "ratelimitly zone=plain guard=open guard=closed; ratelimitly_report alias;",
         ),
         "(1)" => ["no \"ratelimitly_report\" feeds tracker \"unfed\"", "expected \"ratelimitly_report unfed\""];
-    warns_of_a_tracker_that_never_has_enough_samples:
+    w09_warns_of_a_tracker_that_never_has_enough_samples:
         r#"ratelimitly_tracker never "service=a" max_samples=8 min_sample_threshold=9; # (1)
            ratelimitly_tracker just  "service=b" max_samples=9 min_sample_threshold=9;"#,
         "(1)" => ["\"min_sample_threshold=9\" is above \"max_samples=8\"", "expected at most 8"];
-    warns_of_a_guard_on_a_tracker_with_default_settings:
+    w10_warns_of_a_guard_on_a_tracker_with_default_settings:
         around(
             r#"ratelimitly_tracker both  "service=a"; # (1)
                ratelimitly_tracker ttl   "service=b" min_sample_threshold=0; # (2)
@@ -163,17 +163,17 @@ doubtful! {
         ),
         "(1)" => ["its defaults for ttl and min_sample_threshold fit few backends", "docs/overload.md"],
         "(2)" => ["its defaults for ttl fit few backends", "docs/overload.md"];
-    warns_of_a_threshold_of_seconds_that_was_meant_in_milliseconds:
+    w13_warns_of_a_threshold_of_seconds_that_was_meant_in_milliseconds:
         r#"ratelimitly_tracker t "service=a";
            ratelimitly_guard long  tracker=t threshold=250; # (1)
            ratelimitly_guard unit  tracker=t threshold=250s;
            ratelimitly_guard short tracker=t threshold=60;"#,
         "(1)" => ["\"threshold=250\" has no unit, so it is 250 seconds", "250ms or 250s"];
-    warns_of_a_failure_policy_that_is_given_twice:
+    w06_warns_of_a_failure_policy_that_is_given_twice:
         "ratelimitly_fail open;
          ratelimitly_fail close; # (1)",
         "(1)" => ["\"ratelimitly_fail\" directive: replaces the one in", "nginx.conf:"];
-    warns_of_a_failure_policy_that_is_given_twice_in_one_location:
+    w06_warns_of_a_failure_policy_that_is_given_twice_in_one_location:
         r#"ratelimitly_fail close;
            server {
                listen unix:{prefix}/nginx.sock;
@@ -258,7 +258,7 @@ async fn warns_of_rules_that_no_datagram_holds_and_of_windows_above_the_quota() 
 
 /// Five lines, then a count; another kind has its own five.
 #[tokio::test]
-async fn many_warnings_of_one_kind_become_a_count() {
+async fn w07_many_warnings_of_one_kind_become_a_count() {
     let zones: String = (0..12)
         .map(|n| format!("ratelimitly_zone z{n} \"bucket=$binary_remote_addr$uri:{n}\" rate=1r/s;\n"))
         .collect();
@@ -277,7 +277,7 @@ async fn refused_at_the_mark(text: &str, values: &[(&str, &str)], says: &str) {
 }
 
 #[tokio::test]
-async fn errors_at_the_end_of_the_http_block_name_the_line_at_fault() {
+async fn w14_errors_at_the_end_of_the_http_block_name_the_line_at_fault() {
     let rule = r#"
         ratelimitly_zone z "bucket=shop" rate=1r/s;
         server {

@@ -37,7 +37,7 @@ async fn refused_content(content: impl AsRef<[u8]>, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn key_file_with_white_space_a_byte_order_mark_and_line_ends_is_accepted() {
+async fn a26_key_file_with_white_space_a_byte_order_mark_and_line_ends_is_accepted() {
     let key = key();
     for content in [
         key.clone(),
@@ -56,7 +56,7 @@ async fn key_file_with_white_space_a_byte_order_mark_and_line_ends_is_accepted()
 
 /// As a mounted secret of Kubernetes is: a link to a link in the folder of the version.
 #[tokio::test]
-async fn key_file_behind_symbolic_links_is_accepted() {
+async fn a26_key_file_behind_symbolic_links_is_accepted() {
     let folder = folder(key());
     symlink("key", folder.path().join("data")).expect("a link");
     symlink("data", folder.path().join("link")).expect("a link");
@@ -65,14 +65,14 @@ async fn key_file_behind_symbolic_links_is_accepted() {
 }
 
 #[tokio::test]
-async fn key_file_is_found_beside_the_configuration() {
+async fn a26_key_file_is_found_beside_the_configuration() {
     let folder = folder(key());
     let name = folder.path().file_name().expect("a name").to_str().expect("a name in UTF-8");
     check(TEXT, &[("path", &format!("../{name}/key"))]).await.accepted();
 }
 
 #[tokio::test]
-async fn key_file_that_is_not_there() {
+async fn r85_key_file_that_is_not_there() {
     let folder = folder("");
     let gone = folder.path().join("gone");
     refused(&gone, &["/gone\" cannot be read: No such file", "expected a regular file", "alone on one line"])
@@ -81,7 +81,7 @@ async fn key_file_that_is_not_there() {
 
 /// A pipe without a writer would hold up an nginx that opens it as usual.
 #[tokio::test]
-async fn key_file_that_is_no_regular_file() {
+async fn r85_key_file_that_is_no_regular_file() {
     let folder = folder("");
     let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs").success());
@@ -91,7 +91,7 @@ async fn key_file_that_is_no_regular_file() {
 }
 
 #[tokio::test]
-async fn key_file_whose_content_is_no_key() {
+async fn r86_key_file_whose_content_is_no_key() {
     let key = key();
     refused_content("", &["is empty", ALONE]).await;
     refused_content(" \r\n\n", &["is empty", ALONE]).await;
@@ -105,7 +105,7 @@ async fn key_file_whose_content_is_no_key() {
 }
 
 #[tokio::test]
-async fn key_file_twice_empty_or_with_a_key_in_its_place() {
+async fn r87_key_file_twice_empty_or_with_a_key_in_its_place() {
     let folder = folder(key());
     let path = folder.path().join("key").display().to_string();
     let twice = "http { ratelimitly_auth_key_file {path}; ratelimitly_auth_key_file {path}; }";
@@ -117,7 +117,7 @@ async fn key_file_twice_empty_or_with_a_key_in_its_place() {
 }
 
 #[tokio::test]
-async fn key_and_key_file_together_in_any_order() {
+async fn r87_key_and_key_file_together_in_any_order() {
     let folder = folder(key());
     let path = folder.path().join("key").display().to_string();
     for (text, second) in [
@@ -133,7 +133,7 @@ async fn key_and_key_file_together_in_any_order() {
 }
 
 #[tokio::test]
-async fn key_file_that_everybody_can_read_draws_one_warning() {
+async fn w05_key_file_that_everybody_can_read_draws_one_warning() {
     let folder = folder(key());
     let file = folder.path().join("key");
     let path = file.display().to_string();

@@ -72,7 +72,7 @@ async fn told(nginx: &Nginx, path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_lets_a_denied_request_through_and_tells_the_log() {
+async fn t09_e08_a_dry_run_lets_a_denied_request_through_and_tells_the_log() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let server = dev.status().servers[0].id;
@@ -94,7 +94,7 @@ async fn a_dry_run_lets_a_denied_request_through_and_tells_the_log() {
 
 /// The work was done, so it is reported.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_a_dry_run_lets_through_is_reported() {
+async fn e09_a_request_that_a_dry_run_lets_through_is_reported() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     dev.fault(Fault::ForceDeny).await;
@@ -106,7 +106,7 @@ async fn a_request_that_a_dry_run_lets_through_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_is_inherited_and_overridden() {
+async fn e10_a_dry_run_is_inherited_and_overridden() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     dev.fault(Fault::ForceDeny).await;
@@ -120,7 +120,7 @@ async fn a_dry_run_is_inherited_and_overridden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_template_is_on_unless_it_renders_to_nothing_zero_or_off() {
+async fn e11_a_template_is_on_unless_it_renders_to_nothing_zero_or_off() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     dev.fault(Fault::ForceDeny).await;
@@ -143,7 +143,7 @@ async fn a_template_is_on_unless_it_renders_to_nothing_zero_or_off() {
 
 /// nginx's hash of the clients decides, so the numbers are the same each time.
 #[tokio::test(flavor = "multi_thread")]
-async fn split_clients_enforces_a_rule_for_some_and_always_the_same_ones() {
+async fn e12_split_clients_enforces_a_rule_for_some_and_always_the_same_ones() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     dev.fault(Fault::ForceDeny).await;
@@ -161,7 +161,7 @@ async fn split_clients_enforces_a_rule_for_some_and_always_the_same_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_location_that_asked_decides_about_the_dry_run() {
+async fn e13_the_location_that_asked_decides_about_the_dry_run() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     dev.fault(Fault::ForceDeny).await;
@@ -172,7 +172,7 @@ async fn the_location_that_asked_decides_about_the_dry_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_asks_waits_and_counts_as_ever() {
+async fn e08_a_dry_run_asks_waits_and_counts_as_ever() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     status(&nginx, "/").await;
@@ -186,7 +186,7 @@ async fn a_dry_run_asks_waits_and_counts_as_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_of_the_module_stays_a_500_in_a_dry_run() {
+async fn e14_an_error_of_the_module_stays_a_500_in_a_dry_run() {
     const BROKEN: &str = r#"
         http {
             {service}

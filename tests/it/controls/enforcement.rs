@@ -2,7 +2,8 @@
 
 use ratelimitly_devserver::Fault;
 use ratelimitly_harness::raw::Raw;
-use ratelimitly_harness::{Dev, Nginx, h2, http};
+use ratelimitly_harness::tls::Certificate;
+use ratelimitly_harness::{Dev, Nginx, environment, h2, h3, http};
 
 /// One server inherits the http block's policy, the other one has its own.
 const POLICIES: &str = r#"
@@ -41,7 +42,7 @@ async fn status(port: u16, path: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_place_has_its_own_failure_policy() {
+async fn e01_each_place_has_its_own_failure_policy() {
     let dev = Dev::single().await;
     let nginx = Nginx::builder(POLICIES).dev(&dev).start().await;
     nginx.admits().await;
@@ -58,7 +59,7 @@ async fn each_place_has_its_own_failure_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_failure_policy_is_that_of_the_location_that_asked() {
+async fn e02_the_failure_policy_is_that_of_the_location_that_asked() {
     let dev = Dev::single().await;
     let nginx = Nginx::builder(POLICIES).dev(&dev).start().await;
     let page = nginx.prefix().join("html/moved");
@@ -88,6 +89,7 @@ const STATUSES: &str = r#"
         server {
             listen 127.0.0.1:{port};
             listen 127.0.0.1:{port_h2} {http2};
+            {quic}
             ratelimitly zone=all guard=healthy;
             location / { empty_gif; }
             location /own {
@@ -115,14 +117,17 @@ const STATUSES: &str = r#"
     }
 "#;
 
+const QUIC: &str = "listen 127.0.0.1:{port_quic} quic; ssl_certificate {certificate}/certificate.pem; \
+                    ssl_certificate_key {certificate}/key.pem; ssl_protocols TLSv1.3;";
+
 async fn statuses(dev: &Dev) -> Nginx {
-    let nginx = Nginx::builder(STATUSES).dev(dev).start().await;
+    let nginx = Nginx::builder(&STATUSES.replace("{quic}", "")).dev(dev).start().await;
     nginx.admits().await;
     nginx
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_denial_has_the_status_of_the_place_that_asked() {
+async fn e04_a_denial_has_the_status_of_the_place_that_asked() {
     let dev = Dev::single().await;
     let nginx = statuses(&dev).await;
     dev.fault(Fault::Deficit { resource: 0, tokens: 1 }).await;
@@ -136,7 +141,7 @@ async fn a_denial_has_the_status_of_the_place_that_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_denial_by_guards_alone_has_a_status_of_its_own() {
+async fn e05_a_denial_by_guards_alone_has_a_status_of_its_own() {
     let dev = Dev::single().await;
     let nginx = statuses(&dev).await;
     dev.fault(Fault::Latency { guard: 0, ms: 200 }).await;
@@ -149,7 +154,7 @@ async fn a_denial_by_guards_alone_has_a_status_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_has_the_status_of_the_place_that_asked() {
+async fn e03_a_failure_has_the_status_of_the_place_that_asked() {
     let dev = Dev::single().await;
     let nginx = statuses(&dev).await;
     dev.fault(Fault::Silent).await;
@@ -162,9 +167,13 @@ async fn a_failure_has_the_status_of_the_place_that_asked() {
 
 /// No `error_page` applies, and nothing hangs.
 #[tokio::test(flavor = "multi_thread")]
-async fn status_444_ends_the_connection_and_the_stream_without_an_answer() {
+async fn e06_status_444_ends_the_connection_and_the_stream_without_an_answer() {
     let dev = Dev::single().await;
-    let nginx = statuses(&dev).await;
+    let certificate = Certificate::new();
+    let text = STATUSES.replace("{quic}", if environment::has_http3() { QUIC } else { "" });
+    let builder = Nginx::builder(&text).dev(&dev).set("certificate", certificate.folder().display());
+    let nginx = builder.start().await;
+    nginx.admits().await;
     for fault in [Fault::ForceDeny, Fault::Silent] {
         dev.fault(fault).await;
         let mut raw = Raw::connect(nginx.port()).await.expect("connected");
@@ -174,6 +183,14 @@ async fn status_444_ends_the_connection_and_the_stream_without_an_answer() {
         let mut connection = h2::Connection::connect(nginx.named_port("port_h2")).await.expect("connected");
         let reset = connection.get("/none").await.expect("sent").response().await;
         assert!(reset.is_err(), "{reset:?}");
+
+        if environment::has_http3() {
+            let port = nginx.named_port("port_quic");
+            let mut connection = h3::Connection::connect(port, &certificate).await.expect("connected");
+            let reset = connection.get("/none").await.expect("sent").response().await;
+            assert!(reset.is_err(), "{reset:?}");
+            connection.close().await;
+        }
     }
     nginx.finish().await;
 }
@@ -213,7 +230,7 @@ fn refusals(nginx: &Nginx) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_request_has_a_line_at_the_level_of_its_place() {
+async fn e07_a_refused_request_has_a_line_at_the_level_of_its_place() {
     let dev = Dev::single().await;
     let nginx = Nginx::builder(LOGGED).dev(&dev).start().await;
     nginx.admits().await;

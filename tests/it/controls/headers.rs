@@ -130,7 +130,7 @@ fn expected<const N: usize>(event: &Event, names: [&str; N], retry_after: Option
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_allowed_response_tells_the_limits_of_each_zone_over_each_version_of_http() {
+async fn t15_an_allowed_response_tells_the_limits_of_each_zone_over_each_version_of_http() {
     let site = site().await;
     let responses = site.get_over_each("/both").await;
     let admissions = site.dev.admissions();
@@ -147,7 +147,7 @@ async fn an_allowed_response_tells_the_limits_of_each_zone_over_each_version_of_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_denied_response_tells_when_to_come_back_over_each_version_of_http() {
+async fn t12_t16_a_denied_response_tells_when_to_come_back_over_each_version_of_http() {
     let site = site().await;
     for _ in 0..5 {
         assert_eq!(site.get("/both").await.status, 200);
@@ -168,7 +168,7 @@ async fn a_denied_response_tells_when_to_come_back_over_each_version_of_http() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_is_at_least_one_second_and_at_most_the_window() {
+async fn t12_a_wait_is_at_least_one_second_and_at_most_the_window() {
     let site = site().await;
     for (path, tokens, seconds) in [
         ("/fast", 1, 1),
@@ -190,7 +190,7 @@ async fn a_wait_is_at_least_one_second_and_at_most_the_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_largest_rate_and_window_are_whole_numbers_in_the_fields() {
+async fn t18_the_largest_rate_and_window_are_whole_numbers_in_the_fields() {
     let site = site().await;
     let fields = Fields::of(&site.get("/largest").await);
     assert_eq!(fields.limit, [("largest".into(), 4_294_967_294, 4_294_967)]);
@@ -199,7 +199,7 @@ async fn the_largest_rate_and_window_are_whole_numbers_in_the_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_wait_is_the_longest_of_all_that_refused() {
+async fn t13_t24_the_wait_is_the_longest_of_all_that_refused() {
     let site = site().await;
     // 3.6 s for a token of `hourly`, 12 s for one of `per_client`, 1.5 s for the samples of the guard's tracker.
     site.dev.fault(Fault::Deficit { resource: 1, tokens: 1 }).await;
@@ -222,7 +222,7 @@ async fn the_wait_is_the_longest_of_all_that_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_single_numbers_are_those_of_the_tightest_zone() {
+async fn t11_the_single_numbers_are_those_of_the_tightest_zone() {
     let site = site().await;
     let numbers = |response: &Response| {
         ["X-Limit", "X-Remaining", "X-Reset"].map(|name| response.header(name).map(str::to_owned))
@@ -241,7 +241,7 @@ async fn the_single_numbers_are_those_of_the_tightest_zone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_zone_that_is_asked_twice_is_one_member_with_the_fewest_tokens() {
+async fn t17_a_zone_that_is_asked_twice_is_one_member_with_the_fewest_tokens() {
     let site = site().await;
     let fields = Fields::of(&site.get("/twice").await);
     assert_eq!(site.last().resources.len(), 3);
@@ -258,7 +258,7 @@ async fn a_zone_that_is_asked_twice_is_one_member_with_the_fewest_tokens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_name_makes_a_valid_field_and_no_key_is_in_it() {
+async fn t19_t24_any_name_makes_a_valid_field_and_no_key_is_in_it() {
     let site = site().await;
     site.dev.fault(Fault::Deficit { resource: 0, tokens: 1 }).await;
     let response = site.get("/odd?c=a-secret-key").await;
@@ -272,7 +272,7 @@ async fn any_name_makes_a_valid_field_and_no_key_is_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_tells_clients_nothing_over_each_version_of_http() {
+async fn t20_a_dry_run_tells_clients_nothing_over_each_version_of_http() {
     let site = site().await;
     for fault in [Fault::ForceAllow, Fault::ForceDeny, Fault::Latency { guard: 0, ms: 100 }, Fault::Silent] {
         site.dev.fault(fault).await;
@@ -285,7 +285,7 @@ async fn a_dry_run_tells_clients_nothing_over_each_version_of_http() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_sent_where_there_is_nothing_to_say() {
+async fn t14_t21_nothing_is_sent_where_there_is_nothing_to_say() {
     let site = site().await;
     for path in ["/free", "/skipped"] {
         for (version, response) in site.get_over_each(path).await {
@@ -305,7 +305,7 @@ async fn nothing_is_sent_where_there_is_nothing_to_say() {
 
 /// The page's location decides which fields are sent; the values are those of the refusal.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_page_tells_what_the_refusal_told_over_each_version_of_http() {
+async fn t22_an_error_page_tells_what_the_refusal_told_over_each_version_of_http() {
     let site = site().await;
     site.dev.fault(Fault::Deficit { resource: 0, tokens: 2 }).await;
     for (path, status) in [("/page/plain", 429), ("/page/named", 429), ("/page/turned", 503)] {
@@ -323,7 +323,7 @@ async fn an_error_page_tells_what_the_refusal_told_over_each_version_of_http() {
 
 /// What nginx makes of `add_header`, as docs/client-view.md says it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_add_header_of_its_own_drops_the_inherited_ones() {
+async fn t23_an_add_header_of_its_own_drops_the_inherited_ones() {
     let site = site().await;
     let own = site.get("/own").await;
     assert_eq!((own.header("X-Own"), Fields::of(&own)), (Some("yes"), Fields::none()));
@@ -332,7 +332,7 @@ async fn an_add_header_of_its_own_drops_the_inherited_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upstreams_field_of_the_same_name_stays_unless_it_is_hidden() {
+async fn t23_an_upstreams_field_of_the_same_name_stays_unless_it_is_hidden() {
     let site = site().await;
     let values = |response: &Response| {
         let values = response.headers.get_all("RateLimit").into_iter();

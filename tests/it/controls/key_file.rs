@@ -48,7 +48,7 @@ fn key_ids(dev: &Dev) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reload_rotates_the_key_of_the_file() {
+async fn e28_a_reload_rotates_the_key_of_the_file() {
     let dev = servers().await;
     let folder = tempfile::tempdir().expect("a folder");
     let path = file(&folder, &key(KeyKind::Aes));
@@ -68,7 +68,7 @@ async fn a_reload_rotates_the_key_of_the_file() {
 
 /// The master refuses the new configuration, and the workers go on with the old one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reload_with_a_broken_file_keeps_the_old_key() {
+async fn e29_a_reload_with_a_broken_file_keeps_the_old_key() {
     let dev = servers().await;
     let folder = tempfile::tempdir().expect("a folder");
     let path = file(&folder, &key(KeyKind::Aes));
@@ -88,7 +88,7 @@ async fn a_reload_with_a_broken_file_keeps_the_old_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_everybody_can_read_is_named_at_each_load() {
+async fn w05_a_file_that_everybody_can_read_is_named_at_each_load() {
     let dev = servers().await;
     let folder = tempfile::tempdir().expect("a folder");
     let path = file(&folder, &key(KeyKind::Aes));

@@ -103,7 +103,7 @@ async fn told(nginx: &Nginx, path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_line_tells_a_denial_from_a_failed_limiter() {
+async fn t01_one_line_tells_a_denial_from_a_failed_limiter() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let server = dev.status().servers[0].id;
@@ -118,7 +118,7 @@ async fn one_line_tells_a_denial_from_a_failed_limiter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_refused_is_named_in_the_order_of_the_question_and_once() {
+async fn t02_t10_what_refused_is_named_in_the_order_of_the_question_and_once() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let server = dev.status().servers[0].id;
@@ -137,7 +137,7 @@ async fn what_refused_is_named_in_the_order_of_the_question_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_names_its_cause() {
+async fn t03_a_failure_names_its_cause() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
 
@@ -148,7 +148,7 @@ async fn a_failure_names_its_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nothing_was_asked_there_is_no_outcome() {
+async fn t04_e30_where_nothing_was_asked_there_is_no_outcome() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
 
@@ -158,7 +158,7 @@ async fn where_nothing_was_asked_there_is_no_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_abort_while_the_answer_is_awaited_leaves_no_outcome() {
+async fn t04_an_abort_while_the_answer_is_awaited_leaves_no_outcome() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     dev.fault(Fault::Hold).await;
@@ -174,7 +174,7 @@ async fn an_abort_while_the_answer_is_awaited_leaves_no_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_time_is_how_long_the_admission_took() {
+async fn t05_the_time_is_how_long_the_admission_took() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     dev.fault(Fault::Silent).await;
@@ -189,7 +189,7 @@ async fn the_time_is_how_long_the_admission_took() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_early_read_freezes_nothing_but_what_map_and_set_keep() {
+async fn t06_an_early_read_freezes_nothing_but_what_map_and_set_keep() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
 
@@ -205,7 +205,7 @@ async fn an_early_read_freezes_nothing_but_what_map_and_set_keep() {
 
 /// `map` keeps the result of its first reading, here one before the decision, unless it is volatile; `set` copies.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_map_that_was_read_early_keeps_its_result_unless_it_is_volatile() {
+async fn t06_a_map_that_was_read_early_keeps_its_result_unless_it_is_volatile() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
 
@@ -219,7 +219,7 @@ async fn a_map_that_was_read_early_keeps_its_result_unless_it_is_volatile() {
 
 /// Each is read before the question, then by the log.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_variable_is_right_in_the_log_though_it_was_read_early() {
+async fn t06_every_variable_is_right_in_the_log_though_it_was_read_early() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let port = nginx.named_port("port_every");
@@ -249,7 +249,7 @@ async fn every_variable_is_right_in_the_log_though_it_was_read_early() {
 
 /// The page's own rule is not asked, and its location clears nginx's table of contexts.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_internal_redirect_keeps_every_variable() {
+async fn t08_an_internal_redirect_keeps_every_variable() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let html = nginx.prefix().join("html/moved");
@@ -268,7 +268,7 @@ async fn an_internal_redirect_keeps_every_variable() {
 
 /// `index` reads `skip`, and leads to a location whose rule asks.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_outcome_skip_that_was_read_gives_way_to_a_later_decision() {
+async fn t06_e26_the_outcome_skip_that_was_read_gives_way_to_a_later_decision() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let html = nginx.prefix().join("html/moved");
@@ -283,7 +283,7 @@ async fn the_outcome_skip_that_was_read_gives_way_to_a_later_decision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_subrequest_reads_what_came_of_its_main_request() {
+async fn t07_a_subrequest_reads_what_came_of_its_main_request() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let html = nginx.prefix().join("html");

@@ -89,7 +89,7 @@ async fn reported_before(dev: &Dev, nginx: &Nginx) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cached_page_is_not_reported() {
+async fn e33_a_cached_page_is_not_reported() {
     let dev = Dev::single().await;
     let upstream = backend(&Arc::default()).await;
     let nginx = site(&dev, &upstream).await;
@@ -102,7 +102,7 @@ async fn a_cached_page_is_not_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_that_is_down_is_not_reported_as_a_fast_one() {
+async fn e33_a_backend_that_is_down_is_not_reported_as_a_fast_one() {
     let dev = Dev::single().await;
     let upstream = backend(&Arc::default()).await;
     let nginx = site(&dev, &upstream).await;
@@ -112,7 +112,7 @@ async fn a_backend_that_is_down_is_not_reported_as_a_fast_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_max_conns_refuses_is_not_reported() {
+async fn e33_a_request_that_max_conns_refuses_is_not_reported() {
     let dev = Dev::single().await;
     let notice = Arc::new(Notify::new());
     let upstream = backend(&notice).await;
@@ -129,7 +129,7 @@ async fn a_request_that_max_conns_refuses_is_not_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_client_does_not_pass_for_a_slow_backend() {
+async fn e33_a_slow_client_does_not_pass_for_a_slow_backend() {
     let dev = Dev::single().await;
     let upstream = backend(&Arc::default()).await;
     let nginx = site(&dev, &upstream).await;
@@ -144,7 +144,7 @@ async fn a_slow_client_does_not_pass_for_a_slow_backend() {
 
 /// Its first byte never comes, so its time until the timeout is reported.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_that_hangs_is_reported_with_the_time_until_the_timeout() {
+async fn e34_a_backend_that_hangs_is_reported_with_the_time_until_the_timeout() {
     let dev = Dev::single().await;
     let upstream = backend(&Arc::default()).await;
     let nginx = site(&dev, &upstream).await;
@@ -156,7 +156,7 @@ async fn a_backend_that_hangs_is_reported_with_the_time_until_the_timeout() {
 
 /// nginx writes a list then, of the refused attempt and of the other one.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_attempts_the_last_one_is_reported() {
+async fn e32_of_several_attempts_the_last_one_is_reported() {
     let dev = Dev::single().await;
     let upstream = backend(&Arc::default()).await;
     let nginx = site(&dev, &upstream).await;
@@ -168,7 +168,7 @@ async fn of_several_attempts_the_last_one_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_time_of_a_list_is_reported_in_whole_milliseconds_and_at_least_one() {
+async fn e32_the_last_time_of_a_list_is_reported_in_whole_milliseconds_and_at_least_one() {
     let dev = Dev::single().await;
     let upstream = backend(&Arc::default()).await;
     let nginx = site(&dev, &upstream).await;
@@ -184,7 +184,7 @@ async fn the_last_time_of_a_list_is_reported_in_whole_milliseconds_and_at_least_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_that_is_none_is_not_reported_and_named_in_the_log() {
+async fn e35_a_time_that_is_none_is_not_reported_and_named_in_the_log() {
     let dev = Dev::single().await;
     let upstream = backend(&Arc::default()).await;
     let nginx = site(&dev, &upstream).await;
@@ -198,7 +198,7 @@ async fn a_time_that_is_none_is_not_reported_and_named_in_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_is_sent_unless_its_condition_is_empty_or_zero() {
+async fn e31_a_report_is_sent_unless_its_condition_is_empty_or_zero() {
     let dev = Dev::single().await;
     let upstream = backend(&Arc::default()).await;
     let nginx = site(&dev, &upstream).await;
@@ -213,7 +213,7 @@ async fn a_report_is_sent_unless_its_condition_is_empty_or_zero() {
 
 /// The status is known in the log phase only.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_condition_may_depend_on_the_status() {
+async fn e31_a_condition_may_depend_on_the_status() {
     let dev = Dev::single().await;
     let upstream = backend(&Arc::default()).await;
     let nginx = site(&dev, &upstream).await;

@@ -83,7 +83,7 @@ async fn status(port: u16, path: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_applies_unless_its_condition_is_empty_or_zero() {
+async fn e16_a_rule_applies_unless_its_condition_is_empty_or_zero() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     for (query, applies) in [
@@ -108,7 +108,7 @@ async fn a_rule_applies_unless_its_condition_is_empty_or_zero() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn map_and_geo_exempt_health_checks_and_addresses() {
+async fn e17_map_and_geo_exempt_health_checks_and_addresses() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let probe = |agent: &str| {
@@ -125,7 +125,7 @@ async fn map_and_geo_exempt_health_checks_and_addresses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_line_has_its_own_condition_and_lines_that_do_not_apply_are_not_sent() {
+async fn e18_each_line_has_its_own_condition_and_lines_that_do_not_apply_are_not_sent() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     for (query, expected) in [
@@ -144,7 +144,7 @@ async fn each_line_has_its_own_condition_and_lines_that_do_not_apply_are_not_sen
 
 /// A bucket that would be refused does no harm in a line that does not apply.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_that_does_not_apply_is_not_rendered() {
+async fn e18_a_line_that_does_not_apply_is_not_rendered() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let long = "k".repeat(1100);
@@ -156,7 +156,7 @@ async fn a_line_that_does_not_apply_is_not_rendered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_no_line_applies_nothing_is_asked_and_a_report_is_sent() {
+async fn e24_where_no_line_applies_nothing_is_asked_and_a_report_is_sent() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     dev.fault(Fault::ForceDeny).await;
@@ -171,7 +171,7 @@ async fn where_no_line_applies_nothing_is_asked_and_a_report_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_skip_the_rule_of_a_later_location_asks() {
+async fn e25_after_a_skip_the_rule_of_a_later_location_asks() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     status(nginx.port(), "/moved/").await;
@@ -184,7 +184,7 @@ async fn after_a_skip_the_rule_of_a_later_location_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn off_ends_inherited_rules_and_decides_nothing() {
+async fn e15_off_ends_inherited_rules_and_decides_nothing() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let port = nginx.named_port("port_off");
@@ -206,7 +206,7 @@ async fn off_ends_inherited_rules_and_decides_nothing() {
 
 /// A worker that has nothing to ask and nothing to report opens no socket and looks nothing up.
 #[tokio::test(flavor = "multi_thread")]
-async fn skipped_requests_alone_do_not_set_the_worker_up() {
+async fn e27_skipped_requests_alone_do_not_set_the_worker_up() {
     const QUIET: &str = r#"
         http {
             {service}

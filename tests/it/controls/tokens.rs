@@ -64,7 +64,7 @@ async fn post(port: u16, path: &str, body: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_weigh_requests_by_method_size_and_plan() {
+async fn e19_tokens_weigh_requests_by_method_size_and_plan() {
     let dev = Dev::single().await;
     let (nginx, _upstream) = site(&dev).await;
     let port = nginx.port();
@@ -91,7 +91,7 @@ async fn tokens_weigh_requests_by_method_size_and_plan() {
 
 /// nginx's core module counts the bytes of the request line and the header.
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_come_from_a_variable_of_another_module() {
+async fn e20_tokens_come_from_a_variable_of_another_module() {
     let dev = Dev::single().await;
     let (nginx, _upstream) = site(&dev).await;
     let mut raw = Raw::connect(nginx.port()).await.expect("connected");
@@ -104,7 +104,7 @@ async fn tokens_come_from_a_variable_of_another_module() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_tokens_leave_the_zones_out_and_the_guards_in() {
+async fn e21_no_tokens_leave_the_zones_out_and_the_guards_in() {
     let dev = Dev::single().await;
     let (nginx, _upstream) = site(&dev).await;
     http::get(nginx.port(), "/plan?from=192.0.2.9").await;
@@ -116,7 +116,7 @@ async fn no_tokens_leave_the_zones_out_and_the_guards_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rendered_tokens_above_the_rate_are_asked_and_denied() {
+async fn e22_rendered_tokens_above_the_rate_are_asked_and_denied() {
     let dev = Dev::single().await;
     let (nginx, _upstream) = site(&dev).await;
     assert_eq!(http::get(nginx.port(), "/above?n=11").await.status, 429);
@@ -130,7 +130,7 @@ async fn rendered_tokens_above_the_rate_are_asked_and_denied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rendered_tokens_that_are_no_number_follow_the_failure_policy() {
+async fn e23_rendered_tokens_that_are_no_number_follow_the_failure_policy() {
     let dev = Dev::single().await;
     let (nginx, _upstream) = site(&dev).await;
     for bad in ["", "-1", "+1", "1.5", "0x1", "1e3", "65536", "99999999999999999999", "1_0", "%201"] {

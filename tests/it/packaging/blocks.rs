@@ -50,7 +50,7 @@ const OF_THE_READER: [(&str, &str); 7] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_nginx_example_of_the_pages_loads() {
+async fn m14_every_nginx_example_of_the_pages_loads() {
     let (mut examples, mut refused) = (0, Vec::new());
     for path in pages() {
         let page = text(&path);
