@@ -5,7 +5,7 @@
 //! `poll_completion`, `poll_discovery`. Nothing is called back, so nothing can be re-entered.
 //!
 //! Rooms: `slots` and `tally` hold the admissions, `answer` what decided them, `outbox` what is to be sent, `discovery` the members and when to
-//! look again, `judge` takes responses in, `rounds` carries an admission through its deadlines to its end, `audit` is
+//! look again, `judge` takes responses in, `watch` learns how far away the servers are and which of them answer, `late` keeps ids for it, `rounds` carries an admission through its deadlines to its end, `audit` is
 //! for tests.
 //!
 //! No input costs more because of what else is queued, waiting or cancelled. What a queue holds of a cancelled admission
@@ -16,6 +16,7 @@ mod answer;
 mod audit;
 mod discovery;
 mod judge;
+mod late;
 mod outbox;
 mod queue;
 mod rounds;
@@ -23,12 +24,14 @@ mod silence;
 mod slots;
 mod tally;
 mod types;
+mod watch;
 
 pub use answer::{Answer, GuardResult, ResourceResult};
 pub use types::{
     AdmissionKey, Ask, Completion, Counters, Discovered, Failure, Outcome, Received, Reports, SendResult,
     Sent, StartError, Transmit,
 };
+pub use watch::{RoundTrip, Silencing};
 
 use self::discovery::Discovery;
 use self::judge::TakenCounts;
@@ -36,6 +39,7 @@ use self::outbox::{Cause, Outbox};
 use self::queue::Queue;
 use self::silence::Silence;
 use self::slots::Slots;
+use self::watch::Watch;
 use crate::id::RequestId;
 use crate::key::ApiKey;
 use crate::membership::Membership;
@@ -68,6 +72,10 @@ pub struct Client {
     silence: Silence,
     /// Whether a new source port is due because no server answers.
     leaves_port: bool,
+    /// What the servers' answers teach; `None` where the policy does not ask for that.
+    watch: Option<Box<Watch>>,
+    /// Up to which position a valid answer decides in round 0: that of the oldest server, or of the oldest one that answers.
+    waits_for: usize,
     send_errors: u64,
     received: TakenCounts,
 }
@@ -80,6 +88,8 @@ impl Client {
             auth: Auth::new(key),
             key_id: key.key_id(),
             longest_window_ms: key.quotas().rate_window_size_ms_max,
+            watch: Watch::new(&policy),
+            waits_for: 0,
             policy,
             random: ChaCha12Rng::from_seed(seed),
             slots: Slots::default(),
@@ -187,7 +197,7 @@ impl Client {
     /// deduplication TTL counts from its start, as all its deadlines do.
     fn seal(&mut self, now: Millis, wall: WallMillis, ask: &Ask<'_>) -> Result<u32, StartError> {
         let request = RateRequest {
-            dedup_ttl_ms: self.policy.horizon_ms(),
+            dedup_ttl_ms: self.next_horizon_ms(),
             guards: ask.guards,
             resources: ask.resources,
             label: (!ask.label.is_empty()).then_some(ask.label),
@@ -204,7 +214,18 @@ impl Client {
         let slot = &mut self.slots[index];
         slot.guards = block_count(ask.guards.len());
         slot.resources = block_count(ask.resources.len());
+        if let Some(watch) = &mut self.watch {
+            watch.opened(index, now);
+        }
         Ok(index)
+    }
+
+    /// The horizon of an admission that starts now, milliseconds.
+    fn next_horizon_ms(&self) -> u32 {
+        match &self.watch {
+            None => self.policy.horizon_ms(),
+            Some(watch) => watch.next_horizon_ms(),
+        }
     }
 
     /// A fresh request id and nonce.
@@ -286,6 +307,7 @@ impl Client {
     /// horizon has passed meanwhile fail. Says whether the members are others than before.
     pub fn handle_discovered(&mut self, now: Millis, found: Discovered) -> bool {
         let are_new = self.discovery.found(now, found);
+        self.note_members(now, are_new);
         self.begin_waiting(now);
         are_new
     }
@@ -293,14 +315,22 @@ impl Client {
     /// A discovery that goes on has found these members: they are used from now on, as after `handle_discovered`.
     pub fn handle_usable(&mut self, now: Millis, membership: Arc<Membership>) -> bool {
         let are_new = self.discovery.usable(membership);
+        self.note_members(now, are_new);
         self.begin_waiting(now);
         are_new
+    }
+
+    fn note_members(&mut self, now: Millis, are_new: bool) {
+        if are_new && let (Some(watch), Some(members)) = (&mut self.watch, self.discovery.members()) {
+            watch.members_changed(now, members);
+            self.waits_for = 0;
+        }
     }
 
     fn begin_waiting(&mut self, now: Millis) {
         while let Some(key) = self.waiting.pop_front() {
             match self.slots.live(key) {
-                Some(index) if now < self.horizon_end(&self.slots[index]) => self.begin(now, index),
+                Some(index) if now < self.horizon_end(index) => self.begin(now, index),
                 Some(index) => self.end(now, index, Outcome::Failed(Failure::Discovery)),
                 None => {}
             }
@@ -366,7 +396,7 @@ impl Client {
         loop {
             let key = self.deadlines.pop_front()?;
             if let Some(index) = self.slots.live(key) {
-                return Some((key, self.deadline(&self.slots[index])));
+                return Some((key, self.deadline(index)));
             }
         }
     }
@@ -424,7 +454,23 @@ impl Client {
 
     /// Longest time from an admission's start to its end, milliseconds.
     pub fn horizon_ms(&self) -> u64 {
-        self.policy.horizon_ms().into()
+        self.policy.longest_horizon_ms().into()
+    }
+
+    /// The unit of an admission that starts now, milliseconds: fixed, or what follows from the round trips.
+    pub fn unit_ms(&self) -> u32 {
+        self.watch.as_ref().map_or(self.policy.unit_ms(), |watch| watch.unit_ms())
+    }
+
+    /// What is known of each member's distance, the oldest first. Empty unless the policy has `unit=auto` or
+    /// `silent_after=`.
+    pub fn round_trips(&self) -> impl Iterator<Item = RoundTrip> {
+        self.watch.iter().flat_map(|watch| watch.round_trips())
+    }
+
+    /// The next server that has stopped or begun to answer, in the order of these events. Only with `silent_after=`.
+    pub fn poll_silencing(&mut self) -> Option<Silencing> {
+        self.watch.as_mut()?.poll()
     }
 
     /// The caller has replaced the socket.

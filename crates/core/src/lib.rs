@@ -18,5 +18,6 @@ pub mod pace;
 pub mod policy;
 pub mod refusals;
 pub mod remembered;
+pub mod round_trip;
 pub mod time;
 pub mod wire;

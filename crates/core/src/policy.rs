@@ -76,6 +76,14 @@ pub enum PolicyError {
     /// An exponential schedule that would not grow.
     #[error("factor of the replay gap is {0}, must be at least 2")]
     Factor(u32),
+    /// Bounds of the unit in the wrong order.
+    #[error("shortest unit of {min_ms} ms is above the longest one of {max_ms} ms")]
+    MinAboveMax {
+        /// The lower bound.
+        min_ms: u32,
+        /// The upper bound.
+        max_ms: u32,
+    },
     /// A schedule that would have to shrink.
     #[error("replay gap starts at {initial}, above its maximum {maximum}")]
     InitialAboveMaximum {
@@ -84,6 +92,15 @@ pub enum PolicyError {
         /// Most units a round may last.
         maximum: u32,
     },
+}
+
+/// Between which bounds the unit follows the measured round trip. Both are at least 1 ms, `min_ms` at most `max_ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutoUnit {
+    /// The shortest unit, milliseconds.
+    pub min_ms: u32,
+    /// The longest unit, milliseconds. A request id is remembered for as long after the verdict.
+    pub max_ms: u32,
 }
 
 /// A checked policy.
@@ -95,6 +112,8 @@ pub struct Policy {
     final_wait_units: u32,
     completion_delivery: bool,
     horizon_ms: u32,
+    auto: Option<AutoUnit>,
+    silent_after: u32,
 }
 
 impl Policy {
@@ -133,15 +152,86 @@ impl Policy {
         let rounds: u64 = (0..=u32::from(replays)).map(|k| u64::from(schedule.units(k))).sum();
         let horizon = u128::from(unit_ms) * (u128::from(rounds) + u128::from(final_wait_units));
         let horizon_ms = u32::try_from(horizon).map_err(|_| PolicyError::Horizon(horizon))?;
-        Ok(Policy { unit_ms, replays, schedule, final_wait_units, completion_delivery, horizon_ms })
+        Ok(Policy {
+            unit_ms,
+            replays,
+            schedule,
+            final_wait_units,
+            completion_delivery,
+            horizon_ms,
+            auto: None,
+            silent_after: 0,
+        })
     }
 
-    /// H in milliseconds: the longest wait and the deduplication TTL on the wire.
+    /// The same policy with a unit that follows the measured round trip. It begins with this policy's own unit, or the
+    /// nearest one within the bounds.
+    ///
+    /// # Errors
+    /// A bound of zero, a lower bound above the upper one, or a horizon above 32 bits at the upper one.
+    pub fn with_auto_unit(self, bounds: AutoUnit) -> Result<Policy, PolicyError> {
+        let AutoUnit { min_ms, max_ms } = bounds;
+        if min_ms == 0 || max_ms == 0 {
+            return Err(PolicyError::Zero("bound of the policy unit"));
+        }
+        if min_ms > max_ms {
+            return Err(PolicyError::MinAboveMax { min_ms, max_ms });
+        }
+        let longest = u128::from(max_ms) * u128::from(self.units());
+        u32::try_from(longest).map_err(|_| PolicyError::Horizon(longest))?;
+        let unit_ms = self.unit_ms.clamp(min_ms, max_ms);
+        let horizon_ms = self.horizon_of(unit_ms);
+        Ok(Policy { unit_ms, horizon_ms, auto: Some(bounds), ..self })
+    }
+
+    /// The same policy, which no longer waits for a server that has left so many consecutive admissions unanswered; 0: waits
+    /// for it always.
+    #[must_use]
+    pub fn with_silent_after(self, admissions: u32) -> Policy {
+        Policy { silent_after: admissions, ..self }
+    }
+
+    /// The bounds of a unit that follows the round trip; `None`: the unit is fixed.
+    pub fn auto_unit(&self) -> Option<AutoUnit> {
+        self.auto
+    }
+
+    /// After how many consecutive unanswered admissions a server is no longer waited for; 0: never.
+    pub fn silent_after(&self) -> u32 {
+        self.silent_after
+    }
+
+    /// Units that an admission may last.
+    pub fn units(&self) -> u32 {
+        self.horizon_ms / self.unit_ms
+    }
+
+    /// H with another unit, milliseconds. The unit is at most the upper bound.
+    pub fn horizon_of(&self, unit_ms: u32) -> u32 {
+        unit_ms.saturating_mul(self.units())
+    }
+
+    /// H of an admission that starts before any round trip was measured: each question may be answered as late as the upper
+    /// bound. At most [`Policy::longest_horizon_ms`].
+    pub fn first_horizon_ms(&self) -> u32 {
+        let Some(bounds) = self.auto else { return self.horizon_ms };
+        let last_units = self.schedule.units(u32::from(self.replays)).saturating_add(self.final_wait_units);
+        let after_last = self.unit_ms.saturating_mul(last_units);
+        self.horizon_ms.saturating_add(bounds.max_ms.saturating_sub(after_last))
+    }
+
+    /// H with the longest unit, milliseconds: the longest wait, and the greatest deduplication TTL on the wire.
+    pub fn longest_horizon_ms(&self) -> u32 {
+        self.auto.map_or(self.horizon_ms, |bounds| self.horizon_of(bounds.max_ms))
+    }
+
+    /// H in milliseconds: the longest wait and the deduplication TTL on the wire. Where the unit follows the round trip, H of
+    /// the unit that it begins with.
     pub fn horizon_ms(&self) -> u32 {
         self.horizon_ms
     }
 
-    /// U in milliseconds, at least 1.
+    /// U in milliseconds, at least 1; the one to begin with where it follows the round trip.
     pub fn unit_ms(&self) -> u32 {
         self.unit_ms
     }
@@ -153,7 +243,12 @@ impl Policy {
 
     /// Length of round `k` (0..=N) in milliseconds.
     pub fn round_ms(&self, k: u32) -> u64 {
-        u64::from(self.unit_ms) * u64::from(self.schedule.units(k))
+        self.round_of(self.unit_ms, k)
+    }
+
+    /// The same with another unit.
+    pub fn round_of(&self, unit_ms: u32, k: u32) -> u64 {
+        u64::from(unit_ms) * u64::from(self.schedule.units(k))
     }
 
     /// Length of the final receive-only interval in milliseconds; 0 where there is none.
@@ -250,6 +345,35 @@ mod tests {
         assert_eq!(Policy::standard(1_431_655_765).unwrap().horizon_ms(), u32::MAX);
         let error = Policy::standard(1_431_655_766).unwrap_err();
         assert_eq!(error.to_string(), "horizon does not fit 32 bits: 4294967298 ms");
+    }
+
+    #[test]
+    fn a_unit_that_follows_the_round_trip_has_bounds_and_a_longer_first_horizon() {
+        let bounds = |min_ms, max_ms| AutoUnit { min_ms, max_ms };
+        let auto = |policy: Policy, bounds| policy.with_auto_unit(bounds);
+        let standard = || Policy::standard(20).unwrap();
+
+        let usual = auto(standard(), bounds(5, 100)).unwrap();
+        assert_eq!((usual.unit_ms(), usual.horizon_ms(), usual.units()), (20, 60, 3));
+        // The replay goes out after 20 ms and may be answered within 100.
+        assert_eq!((usual.first_horizon_ms(), usual.longest_horizon_ms()), (120, 300));
+        assert_eq!((usual.horizon_of(7), usual.round_of(7, 1)), (21, 7));
+
+        let single = auto(Policy::single_round(20).unwrap(), bounds(5, 100)).unwrap();
+        assert_eq!(
+            (single.horizon_ms(), single.first_horizon_ms(), single.longest_horizon_ms()),
+            (20, 100, 100)
+        );
+
+        let short = auto(standard(), bounds(1, 6)).unwrap();
+        assert_eq!((short.unit_ms(), short.horizon_ms(), short.first_horizon_ms()), (6, 18, 18));
+        assert_eq!(auto(standard(), bounds(30, 40)).unwrap().unit_ms(), 30);
+
+        assert_eq!((standard().first_horizon_ms(), standard().longest_horizon_ms()), (60, 60));
+        assert_eq!(auto(standard(), bounds(0, 9)), Err(PolicyError::Zero("bound of the policy unit")));
+        assert_eq!(auto(standard(), bounds(9, 8)), Err(PolicyError::MinAboveMax { min_ms: 9, max_ms: 8 }));
+        let above = auto(standard(), bounds(5, 1_431_655_766));
+        assert_eq!(above, Err(PolicyError::Horizon(4_294_967_298)));
     }
 
     #[test]

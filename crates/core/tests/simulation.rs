@@ -9,7 +9,7 @@ mod sim;
 use fastrand::Rng;
 use ratelimitly_core::client::{AdmissionKey, Failure, Outcome, StartError};
 use ratelimitly_core::id::ServerId;
-use ratelimitly_core::policy::{Policy, Schedule};
+use ratelimitly_core::policy::{AutoUnit, Policy, Schedule};
 use ratelimitly_core::time::Millis;
 use sim::material::key;
 use sim::network::Network;
@@ -161,7 +161,7 @@ impl World {
             sim.timers.keys().collect(),
             "the deadlines are those of the admissions in flight"
         );
-        let horizon = u64::from(self.policy.horizon_ms());
+        let horizon = u64::from(self.policy.longest_horizon_ms());
         for (key, (deadline, _)) in &sim.timers {
             assert!(
                 *deadline <= self.started[&sim.serials[key]].at + horizon,
@@ -186,7 +186,7 @@ impl World {
     fn check_completion(&self, done: &Done) {
         let Done { at, serial, completion } = done;
         let start = self.started[serial].at;
-        let horizon = u64::from(self.policy.horizon_ms());
+        let horizon = u64::from(self.policy.longest_horizon_ms());
         assert!(at.since(start) <= horizon + self.sim.lateness, "{completion:?} later than the horizon");
         assert_eq!(completion.waited_ms, at.since(start));
         assert!(completion.answered <= completion.members);
@@ -208,6 +208,10 @@ impl World {
 
     /// Before round 0 is over (or cut short, after a cold start), only the oldest of the members asked may decide.
     fn check_oldest_first(&self, done: &Done, server: u64) {
+        // Another unit or a silent oldest server make another end of round 0: those have tests of their own.
+        if self.policy.auto_unit().is_some() || self.policy.silent_after() > 0 {
+            return;
+        }
         let asked = self.sim.sent.iter().filter(|sent| sent.serial == done.serial);
         let began = asked.clone().map(|sent| sent.at).min().expect("round 0 was sent");
         let cut = self.started[&done.serial].at + u64::from(self.policy.horizon_ms());
@@ -225,7 +229,10 @@ impl World {
         let mut datagrams = HashMap::new();
         for sent in &self.sim.sent {
             let start = self.started[&sent.serial].at;
-            assert!(sent.at.since(start) < u64::from(self.policy.horizon_ms()), "nothing is sent after H");
+            assert!(
+                sent.at.since(start) < u64::from(self.policy.longest_horizon_ms()),
+                "nothing is sent after H"
+            );
             assert!(
                 ends.get(&sent.serial).is_none_or(|end| sent.at <= *end),
                 "nothing is sent after the end"
@@ -256,8 +263,12 @@ fn policy(random: &mut Rng) -> Policy {
         _ => Schedule::Exponential { initial: 1, factor: 2, maximum: 1 + random.u64(..4) as u32 },
     };
     let replays = random.u64(..5) as u16;
-    Policy::custom(unit, replays, schedule, random.u64(..3) as u32, random.u64(..100) < 60)
-        .expect("a sound policy")
+    let (final_wait, completion) = (random.u64(..3) as u32, random.u64(..100) < 60);
+    let policy = Policy::custom(unit, replays, schedule, final_wait, completion).expect("a sound policy");
+    let silent_after = [0, 0, 1, 3][random.u64(..4) as usize];
+    let policy = policy.with_silent_after(silent_after);
+    let bounds = AutoUnit { min_ms: 1 + random.u64(..20) as u32, max_ms: 20 + random.u64(..40) as u32 };
+    if random.u64(..100) < 40 { policy.with_auto_unit(bounds).expect("sound bounds") } else { policy }
 }
 
 /// A server with one opinion and its own bad habits.

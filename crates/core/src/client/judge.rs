@@ -6,7 +6,7 @@
 
 use super::slots::{Candidate, Slot};
 use super::{Client, Failure, Outcome, Received};
-use crate::id::ServerId;
+use crate::id::{RequestId, ServerId};
 use crate::time::Millis;
 use crate::wire::{self, DecodeError, Pdu, RateResponseView};
 
@@ -48,14 +48,22 @@ impl Client {
             }
         }
         self.touched.clear();
+        if self.watch.is_some() {
+            self.learn(now);
+        }
     }
 
     fn take_in(&mut self, datagram: &mut [u8]) -> Taken {
         let Ok(claimed) = wire::peek(datagram) else { return Taken::Malformed };
+        let server = ServerId(claimed.key_or_server_id);
         let Some(index) = self.slots.find(&claimed.request_id) else {
-            return if self.slots.ended_lately(&claimed.request_id) { Taken::Late } else { Taken::Unknown };
+            return match self.slots.ended_lately(&claimed.request_id) {
+                true if self.watch.is_some() => self.take_in_late(&claimed.request_id, server, datagram),
+                true => Taken::Late,
+                false => Taken::Unknown,
+            };
         };
-        let Some(position) = self.slots[index].position(ServerId(claimed.key_or_server_id)) else {
+        let Some(position) = self.slots[index].position(server) else {
             return Taken::Unknown;
         };
         let (tenant, response) = match self.auth.open(datagram) {
@@ -85,15 +93,55 @@ impl Client {
             self.slots[index].candidate = Candidate::new(position, grants);
         }
         self.rebind_pending |= tenant.steering_feedback == 0;
+        if self.watch.is_some() {
+            self.watch_answer(index, position, server);
+        }
         self.slots.mark_answered(index, position);
         self.silence.broken();
         Taken::Valid
     }
 
+    /// A valid answer tells how far away its server is, and that it answers.
+    #[cold]
+    fn watch_answer(&mut self, index: u32, position: usize, server: ServerId) {
+        let deadline = self.deadline(index);
+        if let Some(watch) = &mut self.watch
+            && !self.slots.has_answered(index, position)
+        {
+            watch.answered(index, server, deadline);
+        }
+    }
+
+    /// An answer that comes after the end. It decides nothing, but may tell how far away its server is, or that it answers
+    /// again. Then it must be authentic.
+    #[cold]
+    fn take_in_late(&mut self, id: &RequestId, server: ServerId, datagram: &mut [u8]) -> Taken {
+        let Some(watch) = &mut self.watch else { return Taken::Late };
+        let Some(position) = watch.wants(id, server) else { return Taken::Late };
+        match self.auth.open(datagram) {
+            Ok((_, Pdu::RateResponse(_))) => {
+                watch.answered_late(id, position);
+                self.silence.broken();
+                Taken::Late
+            }
+            Err(DecodeError::Authentication | DecodeError::AuthKind) => Taken::Unauthentic,
+            Ok(_) | Err(_) => Taken::Malformed,
+        }
+    }
+
+    /// After a batch was judged: what its answers tell about the servers.
+    #[cold]
+    fn learn(&mut self, now: Millis) {
+        if let Some(watch) = &mut self.watch {
+            watch.learn(now);
+            self.waits_for = watch.waits_for();
+        }
+    }
+
     fn judge(&mut self, now: Millis, index: u32) {
         let slot = &self.slots[index];
         match slot.candidate.get() {
-            Some((position, _)) if slot.round > 0 || position == 0 => self.decide(now, index),
+            Some((position, _)) if slot.round > 0 || position <= self.waits_for => self.decide(now, index),
             // A younger server's answer in round 0 stands back until the round's deadline.
             Some(_) => {}
             None if self.slots.all_wrong(index) => {

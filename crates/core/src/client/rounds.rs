@@ -7,8 +7,10 @@
 
 use super::outbox::Cause;
 use super::slots::{Candidate, Slot};
+use super::watch::Watch;
 use super::{AdmissionKey, Client, Completion, Failure, Outcome};
 use crate::membership::Membership;
+use crate::policy::Policy;
 use crate::time::Millis;
 
 impl Client {
@@ -19,7 +21,7 @@ impl Client {
     pub fn handle_timeout(&mut self, now: Millis, key: AdmissionKey) {
         let Some(index) = self.slots.live(key) else { return };
         let slot = &self.slots[index];
-        if now < self.deadline(slot) {
+        if now < self.deadline(index) {
             self.deadlines.push_back(key);
             return;
         }
@@ -31,7 +33,7 @@ impl Client {
             self.end(now, index, Outcome::Failed(Failure::Send));
         } else if slot.candidate != Candidate::NONE {
             self.decide(now, index);
-        } else if now >= self.horizon_end(slot) {
+        } else if now >= self.horizon_end(index) {
             let failure = last_failure(slot);
             self.end(now, index, Outcome::Failed(failure));
         } else {
@@ -42,12 +44,13 @@ impl Client {
     /// Enters the round that `now` is in, and sends it unless it is the final receive interval.
     fn advance(&mut self, now: Millis, index: u32) {
         let replays = u32::from(self.policy.replays());
+        let (policy, watch) = (&self.policy, self.watch.as_deref());
         let slot = &mut self.slots[index];
         let elapsed = now.since(slot.start);
         while u64::from(slot.round_end) <= elapsed {
             slot.round += 1;
             slot.round_end = match slot.round <= replays {
-                true => after(slot.round_end, self.policy.round_ms(slot.round)),
+                true => after(slot.round_end, round_ms(policy, watch, index, slot.round)),
                 false => u32::MAX,
             };
         }
@@ -60,7 +63,10 @@ impl Client {
     /// Starts round 0 of an admission, now, with the members known.
     pub(super) fn begin(&mut self, now: Millis, index: u32) {
         let Some(members) = self.discovery.members() else { return };
-        let round_ms = self.policy.round_ms(0);
+        if let Some(watch) = &mut self.watch {
+            watch.began(index, now);
+        }
+        let round_ms = round_ms(&self.policy, self.watch.as_deref(), index, 0);
         let slot = &mut self.slots[index];
         slot.enter_round_0(members);
         slot.round_end = after(u32::try_from(now.since(slot.start)).unwrap_or(u32::MAX), round_ms);
@@ -72,8 +78,8 @@ impl Client {
     fn queue_unanswered(&mut self, index: u32, cause: Cause) {
         let slot = &self.slots[index];
         let until = match cause {
-            Cause::Round0 | Cause::Replay => self.deadline(slot),
-            Cause::Completion | Cause::Report => self.horizon_end(slot),
+            Cause::Round0 | Cause::Replay => self.deadline(index),
+            Cause::Completion | Cause::Report => self.horizon_end(index),
         };
         let members = slot.members().map_or(&[][..], Membership::members);
         for (position, member) in members.iter().enumerate() {
@@ -100,12 +106,14 @@ impl Client {
     pub(super) fn end(&mut self, now: Millis, index: u32, outcome: Outcome) {
         let slot = &self.slots[index];
         let parcel = slot.parcel;
-        let in_time = now < self.horizon_end(slot);
+        let in_time = now < self.horizon_end(index);
         let decided = !matches!(outcome, Outcome::Failed(_));
         self.outbox.withdraw(parcel);
         if !decided && outcome != Outcome::Failed(Failure::Discovery) {
-            let (started, horizon_ms) = (slot.start, self.policy.horizon_ms());
-            self.silence.unanswered(started, horizon_ms);
+            self.silence.unanswered(slot.start, self.horizon_of(index));
+        }
+        if self.watch.is_some() {
+            self.watch_end(now, index, decided);
         }
         if decided && in_time && self.policy.completion_delivery() {
             self.queue_unanswered(index, Cause::Completion);
@@ -116,6 +124,21 @@ impl Client {
         }
         self.outbox.release(parcel);
         self.slots.end(index);
+    }
+
+    /// What the end of an admission tells about its servers. Only where the policy asks for that.
+    #[cold]
+    fn watch_end(&mut self, now: Millis, index: u32, decided: bool) {
+        let (Some(watch), Some(members)) = (&mut self.watch, self.discovery.members()) else { return };
+        let slot = &self.slots[index];
+        if !slot.has_snapshot(members) {
+            return;
+        }
+        watch.ended(now, index, slot);
+        if let Some((winner, _)) = slot.candidate.get().filter(|(winner, _)| decided && *winner > 0) {
+            watch.passed_by(now, slot.start, winner, slot.answered);
+            self.waits_for = watch.waits_for();
+        }
     }
 
     fn completion(&self, now: Millis, index: u32, outcome: Outcome) -> Completion {
@@ -135,13 +158,30 @@ impl Client {
     }
 
     /// The end of the current round, or of the wait for discovery.
-    pub(super) fn deadline(&self, slot: &Slot) -> Millis {
-        slot.start + u64::from(slot.round_end.min(self.policy.horizon_ms()))
+    pub(super) fn deadline(&self, index: u32) -> Millis {
+        let slot = &self.slots[index];
+        slot.start + u64::from(slot.round_end.min(self.horizon_of(index)))
     }
 
     /// The last deadline.
-    pub(super) fn horizon_end(&self, slot: &Slot) -> Millis {
-        slot.start + u64::from(self.policy.horizon_ms())
+    pub(super) fn horizon_end(&self, index: u32) -> Millis {
+        self.slots[index].start + u64::from(self.horizon_of(index))
+    }
+
+    /// An admission's horizon, milliseconds.
+    fn horizon_of(&self, index: u32) -> u32 {
+        match &self.watch {
+            None => self.policy.horizon_ms(),
+            Some(watch) => watch.horizon_of(index),
+        }
+    }
+}
+
+/// Length of an admission's round, milliseconds.
+fn round_ms(policy: &Policy, watch: Option<&Watch>, index: u32, round: u32) -> u64 {
+    match watch {
+        None => policy.round_ms(round),
+        Some(watch) => watch.round_of(index, round),
     }
 }
 

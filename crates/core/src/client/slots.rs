@@ -102,6 +102,11 @@ impl Slot {
         if self.is_waiting() { None } else { self.members.as_deref() }
     }
 
+    /// Whether these members are its snapshot.
+    pub(super) fn has_snapshot(&self, members: &Arc<Membership>) -> bool {
+        !self.is_waiting() && self.members.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, members))
+    }
+
     /// Takes the snapshot and leaves the waiting state.
     pub(super) fn enter_round_0(&mut self, members: &Arc<Membership>) {
         if !self.members.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, members)) {

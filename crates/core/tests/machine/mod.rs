@@ -8,7 +8,7 @@ use ratelimitly_core::client::{AdmissionKey, Ask, Client, Discovered, Outcome, S
 use ratelimitly_core::id::{BucketId, ServerId, TrackerId, TrackerSettings};
 use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
 use ratelimitly_core::membership::{Member, Membership};
-use ratelimitly_core::policy::{Policy, Schedule};
+use ratelimitly_core::policy::{AutoUnit, Policy, Schedule};
 use ratelimitly_core::time::{Millis, WallMillis};
 use ratelimitly_core::wire::{Auth, Observation, Pdu, Resource, ResourceAnswer, Tenant};
 use std::collections::{HashMap, HashSet};
@@ -73,9 +73,14 @@ impl<'a> Machine<'a> {
         let schedule = Schedule::Fixed(1 + u32::from(head >> 4 & 1));
         let policy =
             Policy::custom(10, u16::from(head & 3), schedule, u32::from(head >> 2 & 1), head >> 3 & 1 == 1);
+        let policy = policy.expect("a policy").with_silent_after(2 * u32::from(head >> 5 & 1));
+        let policy = match head >> 6 & 1 {
+            0 => policy,
+            _ => policy.with_auto_unit(AutoUnit { min_ms: 3, max_ms: 30 }).expect("sound bounds"),
+        };
         Machine {
             input,
-            client: Client::new(&key, policy.expect("a policy"), [9; 32]),
+            client: Client::new(&key, policy, [9; 32]),
             auth: Auth::new(&key),
             now: Millis(1_000),
             open: Vec::new(),

@@ -67,6 +67,8 @@ pub enum Flight {
 pub struct Sim {
     pub client: Client,
     pub now: Millis,
+    /// How far the wall clock was set forward, milliseconds.
+    pub clock_step: u64,
     pub servers: Vec<Server>,
     pub network: Network,
     /// Endpoints that cannot be sent to.
@@ -110,6 +112,7 @@ impl Sim {
         Sim {
             client: Client::new(key, policy, client_seed),
             now: Millis(1_000),
+            clock_step: 0,
             servers,
             network: Network::perfect(),
             unreachable: HashSet::new(),
@@ -129,7 +132,7 @@ impl Sim {
     }
 
     pub fn wall(&self) -> WallMillis {
-        WallMillis(WALL + self.now.0)
+        WallMillis(WALL + self.now.0 + self.clock_step)
     }
 
     /// The servers as discovery would find them.
