@@ -1,9 +1,10 @@
 //! The ledger: each line of the access log against the admissions that the development server saw under the same
 //! `$request_id`. Called by `main.rs` when everything has ended; reads two files, touches nothing.
 
+use crate::places::{Demand, Failure, demand};
 use crate::site::Kept;
 use ratelimitly_devserver::{Event, Kind, Verdict};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -11,11 +12,16 @@ use std::path::Path;
 /// Problems beyond these are counted only.
 const SHOWN: usize = 20;
 
+/// What every run has to bring about; `fail_close_dry_run` depends on the reloads.
+const OUTCOMES: [&str; 6] = ["allow", "deny", "fail_open", "fail_close", "skip", "deny_dry_run"];
+
 /// What the comparison found.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// Lines by verdict: `allow`, `deny`, `-`.
     pub lines: BTreeMap<String, u64>,
+    /// Lines by outcome.
+    pub outcomes: BTreeMap<String, u64>,
     /// Lines with a verdict by protocol, as nginx names it: `https:HTTP/2.0`.
     pub decided: BTreeMap<String, u64>,
     /// Lines without a verdict that had an admission nevertheless: failures and clients that left.
@@ -38,6 +44,8 @@ pub(crate) struct Ledger {
 #[derive(Default)]
 struct Seen {
     requests: HashSet<String>,
+    /// Tokens of every zone of every datagram.
+    tokens: BTreeSet<u16>,
     /// Verdicts in the order of their events.
     verdicts: Vec<Decided>,
 }
@@ -76,6 +84,11 @@ struct Line<'a> {
     status: u16,
     verdict: &'a str,
     protocol: &'a str,
+    outcome: &'a str,
+    failure: &'a str,
+    /// What refused, in brackets.
+    denied_by: &'a str,
+    demand: Demand,
 }
 
 /// Compares the two.
@@ -92,17 +105,71 @@ pub(crate) fn settle(kept: &Kept, events: &Path) -> Ledger {
     for label in seen.keys() {
         ledger.problem(format!("an admission of a request that was never logged, label {label}"));
     }
+    for outcome in OUTCOMES {
+        if !ledger.outcomes.contains_key(outcome) {
+            ledger.problem(format!("no line has the outcome {outcome}: the ledger proves nothing about it"));
+        }
+    }
     if ledger.lines.is_empty() || ledger.admissions == 0 {
         ledger.problem("nothing was logged or nothing was asked: the ledger proves nothing".into());
     }
     ledger
 }
 
-/// `<request id> <status> <verdict> <scheme>:<protocol> "<request>"`.
+/// `<request id> <status> <verdict> <scheme>:<protocol> "<request>" <outcome> <failure> [<denied by>]`.
 fn parse(text: &str) -> Option<Line<'_>> {
-    let mut words = text.split(' ');
-    let id = words.next().filter(|id| id.len() == 32)?;
-    Some(Line { id, status: words.next()?.parse().ok()?, verdict: words.next()?, protocol: words.next()? })
+    let (head, rest) = text.split_once(" \"")?;
+    let (request, tail) = rest.rsplit_once("\" ")?;
+    let (mut head, mut request, mut tail) = (head.split(' '), request.split(' '), tail.splitn(3, ' '));
+    let id = head.next().filter(|id| id.len() == 32)?;
+    Some(Line {
+        id,
+        status: head.next()?.parse().ok()?,
+        verdict: head.next()?,
+        protocol: head.next()?,
+        demand: demand(request.next()?, request.next().unwrap_or_default()),
+        outcome: tail.next()?,
+        failure: tail.next()?,
+        denied_by: tail.next()?,
+    })
+}
+
+impl Line<'_> {
+    /// What is wrong with the line itself; nothing where it is as its place demands.
+    fn fault(&self) -> Option<&'static str> {
+        let Demand { asks, tokens, failure, dry_run, deny_status, fail_status } = self.demand;
+        let verdict = match self.outcome {
+            "allow" => "allow",
+            "deny" | "deny_dry_run" => "deny",
+            _ => "-",
+        };
+        // A client that leaves after the decision is logged with 499.
+        let is = |status| self.status == status || self.status == 499;
+        let refused = [deny_status, fail_status, 429].contains(&self.status);
+        let failed = matches!(self.outcome, "fail_open" | "fail_close" | "fail_close_dry_run" | "error");
+        match self.outcome {
+            _ if self.verdict != verdict => Some("the verdict does not fit the outcome"),
+            _ if failed != (self.failure != "-") => Some("a failure has a cause, and nothing else has one"),
+            _ if (verdict == "deny") != (self.denied_by != "[-]") => {
+                Some("what refused is named after a deny alone")
+            }
+            "skip" if !asks || tokens > 0 => Some("a rule that applies was skipped"),
+            "skip" | "-" if refused => Some("nothing refuses a request that was not decided"),
+            "skip" | "-" => None,
+            _ if !asks || tokens == 0 => Some("no rule of this place applies"),
+            "allow" | "fail_open" | "deny_dry_run" | "fail_close_dry_run" if refused => {
+                Some("this outcome lets the request through")
+            }
+            "allow" => None,
+            "deny" if dry_run || !is(deny_status) => Some("a deny has the status of its place"),
+            "fail_close" if dry_run || !is(fail_status) => Some("a failure has the status of its place"),
+            "deny_dry_run" | "fail_close_dry_run" if !dry_run => Some("this place enforces its rules"),
+            "fail_open" if failure == Failure::Close => Some("this place fails close"),
+            "fail_close" | "fail_close_dry_run" if failure == Failure::Open => Some("this place fails open"),
+            "deny" | "fail_open" | "fail_close" | "deny_dry_run" | "fail_close_dry_run" => None,
+            _ => Some("there is no such outcome here"),
+        }
+    }
 }
 
 impl Ledger {
@@ -138,6 +205,7 @@ impl Ledger {
         self.datagrams += 1;
         let seen = seen.entry(label.text).or_default();
         seen.requests.insert(event.request_id);
+        seen.tokens.extend(event.resources.iter().map(|resource| resource.tokens));
         seen.verdicts.extend(event.verdict.map(|verdict| Decided {
             verdict: if verdict == Verdict::Allow { "allow" } else { "deny" },
             at_ms: event.time_ms,
@@ -148,7 +216,14 @@ impl Ledger {
 
     fn enter(&mut self, line: &Line<'_>, seen: Seen, text: &str) {
         *self.lines.entry(line.verdict.to_owned()).or_default() += 1;
+        *self.outcomes.entry(line.outcome.to_owned()).or_default() += 1;
         let admissions = seen.requests.len();
+        if let Some(fault) = line.fault() {
+            self.problem(format!("{text}: {fault}"));
+        }
+        if seen.tokens.iter().any(|tokens| *tokens != line.demand.tokens) {
+            self.problem(format!("{text}: asked for {:?}, not {}", seen.tokens, line.demand.tokens));
+        }
         match line.verdict {
             "allow" | "deny" => {
                 *self.decided.entry(line.protocol.to_owned()).or_default() += 1;
@@ -156,18 +231,13 @@ impl Ledger {
                     self.problem(format!("{text}: {admissions} admissions, verdicts {}", seen.told()));
                 }
                 self.late += u64::from(seen.verdicts.iter().any(|decided| decided.verdict != line.verdict));
-                // A client that leaves after the verdict is logged with 499.
-                if (line.status == 429) != (line.verdict == "deny") && line.status != 499 {
-                    self.problem(format!("{text}: this status does not follow from that verdict"));
-                }
             }
-            "-" => {
+            _ => {
                 self.asked_without_verdict += u64::from(admissions > 0);
-                if admissions > 1 {
+                if admissions > usize::from(line.outcome != "skip") {
                     self.problem(format!("{text}: {admissions} admissions and no verdict"));
                 }
             }
-            _ => self.problem(format!("{text}: no such verdict")),
         }
         if line.status >= 500 {
             self.problem(format!("{text}: nothing in this site answers so"));

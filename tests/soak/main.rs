@@ -6,6 +6,7 @@
 mod chaos;
 mod clients;
 mod ledger;
+mod places;
 mod reloads;
 mod report;
 mod site;

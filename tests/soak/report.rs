@@ -45,6 +45,7 @@ impl Report {
             ends.len()
         );
         println!("ledger:   lines {:?}", ledger.lines);
+        println!("          outcomes {:?}", ledger.outcomes);
         println!("          with a verdict {:?}", ledger.decided);
         println!(
             "          {} admissions in {} datagrams, {} without a verdict; {} reports",

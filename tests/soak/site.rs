@@ -2,6 +2,7 @@
 //! Made and ended by `main.rs`.
 
 use crate::checked;
+use crate::places::{LOCATIONS, SHARED};
 use ratelimitly_harness::tls::Certificate;
 use ratelimitly_harness::{Dev, Nginx, environment};
 use std::path::{Path, PathBuf};
@@ -22,8 +23,10 @@ const CONFIGURATION: &str = r#"
         ratelimitly_tracker backend "service=soak" ttl=2s min_sample_threshold=1;
         ratelimitly_guard quick tracker=backend threshold=2ms;
 
+        {shared}
         {debug}
-        log_format soak '$request_id $status $ratelimitly_verdict $scheme:$server_protocol "$request"';
+        log_format soak '$request_id $status $ratelimitly_verdict $scheme:$server_protocol "$request" '
+                        '$ratelimitly_outcome $ratelimitly_failure [$ratelimitly_denied_by]';
         client_max_body_size 4m;
         ssl_protocols TLSv1.3;
         ssl_certificate {certificate}/certificate.pem;
@@ -56,59 +59,6 @@ const QUIC: &str = r"
         }
 ";
 
-/// What each server has.
-const LOCATIONS: &str = r#"
-            access_log {prefix}/soak.log soak;
-            ratelimitly_label $request_id;
-            root {prefix}/html;
-
-            location = /plenty { ratelimitly zone=plenty; empty_gif; }
-            location = /group { ratelimitly group=both; empty_gif; }
-            location = /scarce { ratelimitly zone=scarce; error_page 429 /refused.html; empty_gif; }
-            location = /named { ratelimitly zone=scarce; error_page 429 = @refused; empty_gif; }
-            location @refused { ratelimitly zone=plenty; return 429 "named\n"; }
-            location = /guarded {
-                ratelimitly zone=plenty guard=quick;
-                ratelimitly_report backend;
-                proxy_pass http://127.0.0.1:{port_upstream};
-            }
-            location = /upload { ratelimitly zone=plenty; proxy_pass http://127.0.0.1:{port_upstream}; }
-            location = /unbuffered {
-                ratelimitly zone=client;
-                proxy_request_buffering off;
-                proxy_pass http://127.0.0.1:{port_upstream};
-            }
-            location /index/ { ratelimitly zone=plenty; index __page; }
-            location = /tried { ratelimitly zone=plenty; try_files /nothing /also/nothing @tried; }
-            location @tried { ratelimitly zone=scarce; proxy_pass http://127.0.0.1:{port_upstream}; }
-            location = /asked { ratelimitly zone=plenty; auth_request /permission; empty_gif; }
-            location = /permission { internal; ratelimitly zone=scarce; proxy_pass http://127.0.0.1:{port_upstream}; }
-            location = /mirrored { ratelimitly zone=plenty; mirror /copy; empty_gif; }
-            location = /copy { internal; proxy_pass http://127.0.0.1:{port_upstream}; }
-            location = /included { ratelimitly zone=plenty; ssi on; ssi_types *; try_files /ssi.html =404; }
-            location = /free { empty_gif; }
-            location = /reported { ratelimitly_report backend; empty_gif; }
-"#;
-
-/// The paths of the configuration and how often each is asked for.
-pub(crate) const PATHS: [(&str, u32); 15] = [
-    ("/plenty", 20),
-    ("/group", 12),
-    ("/scarce", 10),
-    ("/named", 6),
-    ("/guarded", 10),
-    ("/upload", 8),
-    ("/unbuffered", 6),
-    ("/index/", 6),
-    ("/tried", 6),
-    ("/asked", 6),
-    ("/mirrored", 4),
-    ("/included", 4),
-    ("/free", 3),
-    ("/reported", 3),
-    ("/nowhere", 1),
-];
-
 /// A running nginx and its servers.
 pub(crate) struct Site {
     pub nginx: Nginx,
@@ -138,7 +88,11 @@ pub(crate) struct Ports {
 fn configuration(keep: bool) -> String {
     let debug = if keep { "error_log {prefix}/debug.log debug;" } else { "" };
     let quic = if environment::has_http3() { QUIC } else { "" };
-    CONFIGURATION.replace("{debug}", debug).replace("{quic}", quic).replace("{locations}", LOCATIONS)
+    CONFIGURATION
+        .replace("{debug}", debug)
+        .replace("{quic}", quic)
+        .replace("{shared}", SHARED)
+        .replace("{locations}", LOCATIONS)
 }
 
 impl Site {

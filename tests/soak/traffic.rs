@@ -3,7 +3,7 @@
 //! random about a request is decided before it starts, so that the order of answers does not change the plan.
 
 use crate::clients::{Clients, Outcome};
-use crate::site::PATHS;
+use crate::places::PATHS;
 use bytes::Bytes;
 use fastrand::Rng;
 use ratelimitly_harness::http::{Error, Request};
