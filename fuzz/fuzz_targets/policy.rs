@@ -8,11 +8,14 @@ use ratelimitly_config::policy::parse;
 fuzz_target!(|text: &[u8]| {
     let arguments: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     match parse(&arguments) {
-        Ok(policy) => {
+        Ok(parsed) => {
+            let policy = parsed.policy;
             let rounds: u64 = (0..=u32::from(policy.replays())).map(|k| policy.round_ms(k)).sum();
             assert_eq!(u64::from(policy.horizon_ms()), rounds + policy.final_ms());
+            assert!(policy.horizon_ms() <= policy.first_horizon_ms());
+            assert!(policy.first_horizon_ms() <= policy.longest_horizon_ms());
             assert!(policy.unit_ms() > 0 && policy.round_ms(0) >= u64::from(policy.unit_ms()));
         }
-        Err(error) => assert!(error.to_string().len() < 600),
+        Err(error) => assert!(error.to_string().len() < 700),
     }
 });

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use ratelimitly_config::dns_name;
 use ratelimitly_config::resolv_conf::{LOCAL_SERVER, MAX_SERVERS, ResolvConf};
-use ratelimitly_core::key::ApiKey;
+use ratelimitly_core::policy::AutoUnit;
 
 use crate::conf::MainConf;
 use crate::conf::checks;
@@ -17,6 +17,7 @@ use crate::conf::settings::OwnResolver;
 use crate::nginx::conf::{Conf, NoMemory, Place, ResolverSettings};
 use crate::nginx::log::Level;
 use crate::nginx::module::ModuleIndex;
+use crate::settings::Settings;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -52,9 +53,9 @@ fn complete(cf: &Conf, main: &mut MainConf) -> Result<(), Rejected> {
         main.settings.srv_name = dns_name::default_srv_name(key.key_id());
     }
     if let Some(in_effect) = loading.in_effect.place().cloned() {
+        check_horizon(cf, &mut main.settings, &loading)?;
         let key = main.settings.key.as_ref().ok_or(Problem::KeyRequired);
         let key = key.map_err(|problem| refuse(cf, &in_effect, "ratelimitly_auth_key", problem))?;
-        check_horizon(cf, main, key, &loading)?;
         checks::check_in_effect(cf, key, &mut loading);
         let own = loading.given.resolver.take();
         let place = loading.given.resolver_place.as_ref().unwrap_or(&in_effect);
@@ -65,15 +66,31 @@ fn complete(cf: &Conf, main: &mut MainConf) -> Result<(), Rejected> {
     Ok(())
 }
 
-fn check_horizon(cf: &Conf, main: &MainConf, key: &ApiKey, loading: &Loading) -> Result<(), Rejected> {
-    let (horizon_ms, quota_ms) = (main.settings.policy.horizon_ms(), key.quotas().dedup_ttl_ms_max);
+fn check_horizon(cf: &Conf, settings: &mut Settings, loading: &Loading) -> Result<(), Rejected> {
+    let Some(key) = &settings.key else { return Ok(()) };
+    let (policy, quota_ms) = (&settings.policy, key.quotas().dedup_ttl_ms_max);
+    let given = &loading.given;
+    let horizon_ms = policy.longest_horizon_ms();
     if horizon_ms <= quota_ms {
         return Ok(());
     }
+    let problem = match policy.auto_unit() {
+        None => Problem::Horizon { horizon_ms, quota_ms },
+        Some(AutoUnit { min_ms, max_ms }) => {
+            let most_ms = quota_ms / policy.units();
+            let shorter = AutoUnit { min_ms, max_ms: most_ms };
+            if given.max_unit_is_default
+                && let Ok(shorter) = policy.clone().with_auto_unit(shorter)
+            {
+                settings.policy = shorter;
+                return Ok(());
+            }
+            Problem::LongestHorizon { max_ms, horizon_ms, quota_ms, most_ms }
+        }
+    };
     // Without a policy of its own the configuration has the default one, and the key decides.
-    let given = &loading.given;
     let place = given.policy.as_ref().or(given.key.as_ref().map(|(_, place)| place)).ok_or(Rejected)?;
-    Err(refuse(cf, place, "ratelimitly_policy", Problem::Horizon { horizon_ms, quota_ms }))
+    Err(refuse(cf, place, "ratelimitly_policy", problem))
 }
 
 fn refuse(cf: &Conf, place: &Place, directive: &str, problem: Problem) -> Rejected {

@@ -41,6 +41,8 @@ pub struct Given {
     pub resolver_place: Option<Place>,
     /// `ratelimitly_policy`.
     pub policy: Option<Place>,
+    /// Whether it leaves the longest unit of `unit=auto` to the default.
+    pub max_unit_is_default: bool,
     /// `ratelimitly_debug`.
     pub debug: Option<()>,
 }

@@ -357,6 +357,21 @@ pub enum Problem {
         /// The key's quota, milliseconds.
         quota_ms: u32,
     },
+    /// The longest unit of `unit=auto` asks for more than the key grants.
+    #[error(
+        "with units of up to {max_ms} ms the policy's horizon is {horizon_ms} ms, above the API key's deduplication quota of \
+         {quota_ms} ms, expected \"max={most_ms}ms\" or less"
+    )]
+    LongestHorizon {
+        /// The longest unit, milliseconds.
+        max_ms: u32,
+        /// The horizon that it makes, milliseconds.
+        horizon_ms: u32,
+        /// The key's quota, milliseconds.
+        quota_ms: u32,
+        /// The longest unit that the quota allows, milliseconds.
+        most_ms: u32,
+    },
     /// nginx had no memory.
     #[error(transparent)]
     NoMemory(#[from] NoMemory),

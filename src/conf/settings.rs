@@ -67,9 +67,10 @@ fn resolve(name: &str, port: u16) -> Result<Vec<SocketAddr>, Problem> {
 
 /// `ratelimitly_policy`.
 pub fn policy(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    let policy = policy::parse(&some(cf, POLICY)?)?;
+    let parsed = policy::parse(&some(cf, POLICY)?)?;
     set_once(&mut main.loading.given.policy, POLICY, cf.place())?;
-    main.settings.policy = policy;
+    main.loading.given.max_unit_is_default = parsed.max_is_default;
+    main.settings.policy = parsed.policy;
     Ok(())
 }
 

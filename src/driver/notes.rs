@@ -10,13 +10,16 @@ use crate::nginx::connection::OpenError;
 use crate::nginx::log::{Level, Log};
 use crate::nginx::udp::SendError;
 use ratelimitly_config::text::Count;
-use ratelimitly_core::client::{Completion, Counters, Failure, Outcome};
+use ratelimitly_core::client::{Completion, Counters, Failure, Outcome, Silencing};
 use ratelimitly_core::outage::{End, Outage, Words};
 use ratelimitly_core::pace::{Paced, PacedBy};
 use ratelimitly_core::time::Millis;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::net::SocketAddr;
+
+/// Servers whose lines about silence are paced apart.
+const SERVERS_APART: u64 = 128;
 
 /// A kind of outage with its words.
 struct Kind {
@@ -82,6 +85,8 @@ pub struct Notes {
     calls: RefCell<PacedBy<&'static str>>,
     unsegmented: RefCell<Paced>,
     rebind_failed: RefCell<Paced>,
+    /// By server, folded to a bounded number, and by whether it has stopped or begun to answer.
+    silencings: RefCell<PacedBy<(u64, bool)>>,
     /// The last send that failed.
     refused: Cell<Option<(SocketAddr, SendError)>>,
 }
@@ -103,6 +108,7 @@ impl Default for Notes {
             calls: RefCell::default(),
             unsegmented: RefCell::default(),
             rebind_failed: RefCell::default(),
+            silencings: RefCell::default(),
             refused: Cell::default(),
         }
     }
@@ -201,6 +207,24 @@ impl Notes {
                 "the kernel cannot segment what is sent to {to}: {error}; each datagram is sent by itself"
             ),
         );
+    }
+
+    /// A server is no longer waited for, or waited for again.
+    pub(super) fn silencing(&self, change: &Silencing) {
+        let Silencing { server, silent, unanswered } = *change;
+        let kind = (server.0 % SERVERS_APART, silent);
+        let Some(due) = self.silencings.borrow_mut().occurred(kind, clock::monotonic()) else { return };
+        let requests = Count(usize::try_from(unanswered).unwrap_or(usize::MAX), "request");
+        let line = match silent {
+            true => format_args!(
+                "ratelimitly: server {server} has left {requests} unanswered that other servers answered; it is still \
+                 asked, and no longer waited for{due}"
+            ),
+            false => format_args!(
+                "ratelimitly: server {server} answers again after {requests} without an answer; it is waited for{due}"
+            ),
+        };
+        Log::of_cycle().write(Level::Error, line);
     }
 
     pub(super) fn rebound(&self, old: u16, new: u16) {

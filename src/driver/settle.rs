@@ -62,6 +62,7 @@ impl Driver {
         }
         drop(running);
         self.notes.counters(&self.core.borrow().counters());
+        self.note_silencings();
         self.discover_if_due();
         self.rebind_if_due();
         if self.in_flight() == 0
@@ -123,6 +124,13 @@ impl Driver {
             completion,
             waiter.context().details().counts(),
         );
+    }
+
+    /// Logs which servers have stopped or begun to answer.
+    fn note_silencings(&self) {
+        while let Some(change) = self.core.borrow_mut().poll_silencing() {
+            self.notes.silencing(&change);
+        }
     }
 
     /// The core has panicked: this driver goes, and every request that waited follows the failure policy.

@@ -9,6 +9,7 @@ mod configuration;
 mod controls;
 mod cross;
 mod diagnose;
+mod distance;
 mod dns;
 mod endpoints;
 mod event_methods;

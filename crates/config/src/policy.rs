@@ -1,6 +1,6 @@
 //! The arguments of `ratelimitly_policy` to a [`Policy`].
 
-use ratelimitly_core::policy::{Policy, PolicyError, Schedule};
+use ratelimitly_core::policy::{AutoUnit, Policy, PolicyError, Schedule};
 
 use crate::arguments::{ArgumentError, QuoteError, named, refuse_quotes, required};
 use crate::duration::{self, DurationError};
@@ -10,10 +10,18 @@ use crate::text::Excerpt;
 /// The unit of `standard` and `single_round` where none is given, milliseconds.
 pub const DEFAULT_UNIT_MS: u32 = 20;
 
-const STANDARD_FORM: &str = "\"standard\" accepts only \"unit=<duration>\", at most once";
-const SINGLE_ROUND_FORM: &str = "\"single_round\" accepts only \"unit=<duration>\", at most once";
+/// The shortest unit of `unit=auto` where no `min=` is given, milliseconds.
+pub const DEFAULT_MIN_MS: u32 = 5;
+/// The longest unit of `unit=auto` where no `max=` is given, milliseconds.
+pub const DEFAULT_MAX_MS: u32 = 100;
+
+const STANDARD_FORM: &str = "\"standard\" accepts only \"unit=<duration>\", or \"unit=auto\" with \"min=<duration>\" \
+                             and \"max=<duration>\", and \"silent_after=<n>\", each at most once";
+const SINGLE_ROUND_FORM: &str = "\"single_round\" accepts only \"unit=<duration>\", or \"unit=auto\" with \
+                                 \"min=<duration>\" and \"max=<duration>\", and \"silent_after=<n>\", each at most once";
 const CUSTOM_FORM: &str = "\"custom\" needs unit=<duration>, replays=<0..65535>, replay_gap=<schedule>, \
-                           final_wait_units=<0..4294967295> and completion_delivery=on|off, each exactly once";
+                           final_wait_units=<0..4294967295> and completion_delivery=on|off, each exactly once, and \
+                           accepts silent_after=<n>";
 const GAP_FORM: &str = "expected fixed:<n>, linear:<n>:<step>:<max> or exponential:<n>:<factor>:<max>";
 
 /// Why the arguments are no policy.
@@ -41,6 +49,37 @@ pub enum PolicyTextError {
         /// What is wrong with it.
         error: DurationError,
     },
+    /// `min=` or `max=`.
+    #[error("\"{name}={text}\" {error}")]
+    Bound {
+        /// The argument.
+        name: &'static str,
+        /// The value.
+        text: Excerpt,
+        /// What is wrong with it.
+        error: DurationError,
+    },
+    /// `min=` or `max=` of a unit that is fixed.
+    #[error("\"{0}=\" bounds a unit that follows the round trip, expected \"unit=auto\" beside it")]
+    BoundOfFixed(&'static str),
+    /// `min=` above `max=`.
+    #[error(
+        "\"min=\" of {min_ms} ms is above \"max=\" of {max_ms} ms, expected a smaller \"min=\" or a larger \"max=\""
+    )]
+    MinAboveMax {
+        /// The lower bound, milliseconds.
+        min_ms: u32,
+        /// The upper bound, milliseconds.
+        max_ms: u32,
+    },
+    /// `custom unit=auto`.
+    #[error(
+        "\"unit=auto\" belongs to \"standard\" and \"single_round\", expected \"unit=<duration>\" with \"custom\""
+    )]
+    AutoCustom,
+    /// `silent_after=`.
+    #[error("\"silent_after={0}\" is invalid, expected a number of requests, 1..4294967295")]
+    SilentAfter(Excerpt),
     /// `replays=`.
     #[error("\"replays={0}\" is invalid, expected a whole number of 0..65535")]
     Replays(Excerpt),
@@ -94,41 +133,108 @@ pub enum GapError {
     AboveMaximum,
 }
 
+/// What the directive says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// The policy.
+    pub policy: Policy,
+    /// The longest unit is the default one: where the key's quota allows less, it is shortened.
+    pub max_is_default: bool,
+}
+
 /// Reads the directive's arguments, the policy's name first.
 ///
 /// # Errors
 /// [`PolicyTextError`], one variant for each way of being wrong.
-pub fn parse(arguments: &[&[u8]]) -> Result<Policy, PolicyTextError> {
+pub fn parse(arguments: &[&[u8]]) -> Result<Parsed, PolicyTextError> {
     let (name, rest) = arguments.split_first().map_or((&b""[..], arguments), |(name, rest)| (*name, rest));
-    let policy = match &name.to_ascii_lowercase()[..] {
-        b"standard" => Policy::standard(only_unit(rest, STANDARD_FORM)?),
-        b"single_round" => Policy::single_round(only_unit(rest, SINGLE_ROUND_FORM)?),
-        b"custom" => custom(rest)?,
-        _ => return Err(PolicyTextError::Unknown(Excerpt::new(name))),
-    };
-    policy.map_err(PolicyTextError::Policy)
+    match &name.to_ascii_lowercase()[..] {
+        b"standard" => by_unit(Policy::standard, rest, STANDARD_FORM),
+        b"single_round" => by_unit(Policy::single_round, rest, SINGLE_ROUND_FORM),
+        b"custom" => custom(rest),
+        _ => Err(PolicyTextError::Unknown(Excerpt::new(name))),
+    }
 }
 
-/// The unit of a policy that accepts nothing else.
-fn only_unit(arguments: &[&[u8]], form: &'static str) -> Result<u32, PolicyTextError> {
-    let [unit] = named(arguments, ["unit"]).map_err(|error| PolicyTextError::Arguments { error, form })?;
+/// A policy that has a unit and nothing else of its own.
+fn by_unit(
+    make: impl Fn(u32) -> Result<Policy, PolicyError>,
+    arguments: &[&[u8]],
+    form: &'static str,
+) -> Result<Parsed, PolicyTextError> {
+    let names = ["unit", "min", "max", "silent_after"];
+    let [unit, min, max, silent_after] =
+        named(arguments, names).map_err(|error| PolicyTextError::Arguments { error, form })?;
     refuse_quotes(arguments)?;
-    unit.map_or(Ok(DEFAULT_UNIT_MS), parse_unit)
+    let is_auto = unit.is_some_and(is_auto);
+    let fixed_unit = unit.filter(|_| !is_auto).map_or(Ok(DEFAULT_UNIT_MS), parse_unit)?;
+    let policy = make(fixed_unit).map_err(PolicyTextError::Policy)?;
+    let policy = policy.with_silent_after(parse_silent_after(silent_after)?);
+    let policy = if is_auto {
+        policy.with_auto_unit(parse_bounds(min, max)?).map_err(PolicyTextError::Policy)?
+    } else if let Some((name, _)) =
+        [("min", min), ("max", max)].into_iter().find(|(_, value)| value.is_some())
+    {
+        return Err(PolicyTextError::BoundOfFixed(name));
+    } else {
+        policy
+    };
+    Ok(Parsed { policy, max_is_default: max.is_none() })
 }
 
-fn custom(arguments: &[&[u8]]) -> Result<Result<Policy, PolicyError>, PolicyTextError> {
+fn custom(arguments: &[&[u8]]) -> Result<Parsed, PolicyTextError> {
     let wrong = |error| PolicyTextError::Arguments { error, form: CUSTOM_FORM };
-    let names = ["unit", "replays", "replay_gap", "final_wait_units", "completion_delivery"];
-    let [unit, replays, gap, final_wait, completion] = named(arguments, names).map_err(wrong)?;
+    let names = ["unit", "replays", "replay_gap", "final_wait_units", "completion_delivery", "silent_after"];
+    let [unit, replays, gap, final_wait, completion, silent_after] =
+        named(arguments, names).map_err(wrong)?;
     refuse_quotes(arguments)?;
     let needed = |value, name| required(value, name).map_err(wrong);
-    Ok(Policy::custom(
-        parse_unit(needed(unit, "unit")?)?,
+    let unit = needed(unit, "unit")?;
+    if is_auto(unit) {
+        return Err(PolicyTextError::AutoCustom);
+    }
+    let policy = Policy::custom(
+        parse_unit(unit)?,
         parse_replays(needed(replays, "replays")?)?,
         parse_gap(needed(gap, "replay_gap")?)?,
         parse_final_wait(needed(final_wait, "final_wait_units")?)?,
         parse_completion(needed(completion, "completion_delivery")?)?,
-    ))
+    );
+    let policy =
+        policy.map_err(PolicyTextError::Policy)?.with_silent_after(parse_silent_after(silent_after)?);
+    Ok(Parsed { policy, max_is_default: false })
+}
+
+fn is_auto(unit: &[u8]) -> bool {
+    unit.eq_ignore_ascii_case(b"auto")
+}
+
+/// The bounds of a unit that follows the round trip.
+fn parse_bounds(min: Option<&[u8]>, max: Option<&[u8]>) -> Result<AutoUnit, PolicyTextError> {
+    let bound = |name, value: Option<&[u8]>| {
+        let value = value.map(|value| {
+            let wrong = |error| PolicyTextError::Bound { name, text: Excerpt::new(value), error };
+            duration::parse_ms(value).map_err(wrong)
+        });
+        value.transpose()
+    };
+    let (min, max) = (bound("min", min)?, bound("max", max)?);
+    let min_ms = min.unwrap_or_else(|| max.unwrap_or(DEFAULT_MAX_MS).min(DEFAULT_MIN_MS));
+    let max_ms = max.unwrap_or(DEFAULT_MAX_MS.max(min_ms));
+    if min_ms > max_ms {
+        Err(PolicyTextError::MinAboveMax { min_ms, max_ms })
+    } else {
+        Ok(AutoUnit { min_ms, max_ms })
+    }
+}
+
+/// 0: the argument is not there.
+fn parse_silent_after(value: Option<&[u8]>) -> Result<u32, PolicyTextError> {
+    let Some(value) = value else { return Ok(0) };
+    match parse_u32(value) {
+        Ok(requests @ 1..) => Ok(requests),
+        _ => Err(PolicyTextError::SilentAfter(Excerpt::new(value))),
+    }
 }
 
 fn parse_unit(value: &[u8]) -> Result<u32, PolicyTextError> {
@@ -190,9 +296,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn policy(text: &str) -> Result<Policy, PolicyTextError> {
+    fn parsed(text: &str) -> Result<Parsed, PolicyTextError> {
         let arguments: Vec<&[u8]> = text.split_whitespace().map(str::as_bytes).collect();
         parse(&arguments)
+    }
+
+    fn policy(text: &str) -> Result<Policy, PolicyTextError> {
+        parsed(text).map(|parsed| parsed.policy)
     }
 
     fn error(text: &str) -> String {
@@ -280,6 +390,46 @@ mod tests {
         assert!(error("single_round fast").contains("accepts only"));
         assert!(error(&format!("{CUSTOM} burst=1")).contains("unknown argument \"burst=1\""));
         assert!(error(&format!("{CUSTOM} unit")).contains("unknown argument \"unit\""));
+    }
+
+    #[test]
+    fn a_unit_that_follows_the_round_trip() {
+        let bounds = |text| policy(text).unwrap().auto_unit().map(|bounds| (bounds.min_ms, bounds.max_ms));
+        assert_eq!(bounds("standard"), None);
+        assert_eq!(bounds("standard unit=auto"), Some((5, 100)));
+        assert_eq!(bounds("single_round unit=AUTO min=10ms max=1s"), Some((10, 1_000)));
+        assert_eq!(
+            bounds("standard max=3ms unit=auto"),
+            Some((3, 3)),
+            "a default never crosses a given bound"
+        );
+        assert_eq!(bounds("standard unit=auto min=200ms"), Some((200, 200)));
+        assert_eq!(policy("standard unit=auto").unwrap().unit_ms(), 20);
+        assert!(parsed("standard unit=auto").unwrap().max_is_default);
+        assert!(!parsed("standard unit=auto max=100ms").unwrap().max_is_default);
+    }
+
+    #[test]
+    fn servers_that_are_passed_over() {
+        let after = |text| policy(text).unwrap().silent_after();
+        assert_eq!((after("standard"), after("standard silent_after=5")), (0, 5));
+        assert_eq!(after("single_round unit=auto silent_after=1"), 1);
+        assert_eq!(after(&format!("{CUSTOM} silent_after=4294967295")), u32::MAX);
+        for value in ["0", "", "-1", "five", "4294967296"] {
+            let message = error(&format!("standard silent_after={value}"));
+            assert!(message.contains("expected a number of requests, 1..4294967295"), "{message}");
+        }
+    }
+
+    #[test]
+    fn bounds_that_bound_nothing() {
+        assert!(error("standard min=5ms").contains("\"min=\" bounds a unit that follows the round trip"));
+        assert!(error("standard unit=20ms max=5ms").contains("expected \"unit=auto\" beside it"));
+        assert!(error("standard unit=auto min=9ms max=8ms").contains("of 9 ms is above \"max=\" of 8 ms"));
+        assert!(error("standard unit=auto min=soon").contains("\"min=soon\" is not a duration"));
+        assert!(error("standard unit=auto max=0").contains("\"max=0\" is zero"));
+        assert!(error("standard unit=auto max=1431655766ms").contains("horizon does not fit 32 bits"));
+        assert!(error(&custom_with("unit", "auto")).contains("belongs to \"standard\" and \"single_round\""));
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn questions(sim: &Sim) -> f64 {
 }
 
 #[test]
-fn one_question_for_each_admission_at_any_distance_and_no_failure() {
+fn x21_one_question_for_each_admission_at_any_distance_and_no_failure() {
     for round_trip in ROUND_TRIPS {
         for (jitter, seed) in [(false, 1), (true, 2), (true, 3)] {
             let mut sim = world(standard(), &at(round_trip), jitter, seed);
@@ -80,7 +80,7 @@ fn one_question_for_each_admission_at_any_distance_and_no_failure() {
 }
 
 #[test]
-fn a_single_round_has_no_failure_below_the_longest_unit() {
+fn x21_a_single_round_has_no_failure_below_the_longest_unit() {
     for round_trip in ROUND_TRIPS {
         let mut sim = world(single_round(), &at(round_trip), true, 4);
         ask(&mut sim, 1_000, 5);
@@ -89,7 +89,7 @@ fn a_single_round_has_no_failure_below_the_longest_unit() {
 }
 
 #[test]
-fn loss_costs_no_more_than_twice_its_share_in_questions() {
+fn x22_loss_costs_no_more_than_twice_its_share_in_questions() {
     for round_trip in ROUND_TRIPS {
         for seed in [5, 6] {
             let mut sim = world(standard(), &at(round_trip), true, seed);
@@ -104,7 +104,7 @@ fn loss_costs_no_more_than_twice_its_share_in_questions() {
 }
 
 #[test]
-fn reordered_answers_are_waited_for() {
+fn x26_reordered_answers_are_waited_for() {
     let mut sim = world(standard(), &at(20), false, 7);
     sim.network = Network { loss_percent: 0, double_percent: 20, delay_ms: 10 };
     ask(&mut sim, 2_000, 1);
@@ -114,7 +114,7 @@ fn reordered_answers_are_waited_for() {
 }
 
 #[test]
-fn a_step_from_5_to_50_ms_is_followed_within_100_admissions() {
+fn x23_a_step_from_5_to_50_ms_is_followed_within_100_admissions() {
     for policy in [standard(), single_round()] {
         let distance = at(5);
         let mut sim = world(policy, &distance, false, 8);
@@ -147,7 +147,7 @@ fn a_shorter_way_makes_the_unit_shorter() {
 }
 
 #[test]
-fn an_outage_is_noticed_within_three_units_and_does_not_get_dearer() {
+fn x24_an_outage_is_noticed_within_three_units_and_does_not_get_dearer() {
     let up = Rc::new(Cell::new(true));
     let answers = Rc::clone(&up);
     let server = Server::new(1, move |_, _| if answers.get() { vec![Reply::allow(30)] } else { Vec::new() });
@@ -194,7 +194,7 @@ fn an_admission_keeps_its_unit_and_tells_the_server_its_horizon() {
 }
 
 #[test]
-fn an_answer_after_the_end_teaches_once_and_only_if_it_is_authentic() {
+fn x25_an_answer_after_the_end_teaches_once_and_only_if_it_is_authentic() {
     let mut sim = Sim::new(single_round(), vec![Server::silent(1)]);
     sim.start();
     let answer = sim.answer(1, &Reply::allow(0));
@@ -216,7 +216,7 @@ fn an_answer_after_the_end_teaches_once_and_only_if_it_is_authentic() {
 }
 
 #[test]
-fn an_answer_that_comes_later_than_the_longest_unit_after_the_end_is_forgotten() {
+fn x25_an_answer_that_comes_later_than_the_longest_unit_after_the_end_is_forgotten() {
     let mut sim = Sim::new(single_round(), vec![Server::silent(1)]);
     sim.start();
     let answer = sim.answer(1, &Reply::allow(0));
@@ -226,7 +226,7 @@ fn an_answer_that_comes_later_than_the_longest_unit_after_the_end_is_forgotten()
 }
 
 #[test]
-fn a_stall_of_the_worker_is_no_distance() {
+fn x26_a_stall_of_the_worker_is_no_distance() {
     let mut sim = world(standard(), &at(5), false, 11);
     ask(&mut sim, 200, 5);
     for _ in 0..5 {
@@ -243,7 +243,7 @@ fn a_stall_of_the_worker_is_no_distance() {
 }
 
 #[test]
-fn a_step_of_the_wall_clock_changes_nothing() {
+fn x26_a_step_of_the_wall_clock_changes_nothing() {
     let mut sim = world(standard(), &at(35), false, 12);
     ask(&mut sim, 100, 5);
     let unit = sim.client.unit_ms();

@@ -1,6 +1,6 @@
 //! Configurations that load: rows A01 to A23. A24, the shipped examples, is in `packaging.rs`.
 
-use crate::configuration::check;
+use crate::configuration::{check, key_with};
 
 /// One test for each row: its name and the configuration, which loads without a word beyond nginx's own two lines.
 macro_rules! accepted {
@@ -92,6 +92,18 @@ accepted! {
            }"#;
     a10_standard_policy_without_a_unit:
         r#"ratelimitly_policy standard;"#;
+    a27_unit_that_follows_the_round_trip:
+        r#"{service}
+           ratelimitly_policy standard unit=auto min=2ms max=200ms silent_after=5;
+           ratelimitly_zone z "bucket=shop" rate=1r/s;
+           server {
+               listen unix:{prefix}/nginx.sock;
+               location / { ratelimitly zone=z; }
+           }"#;
+    a27_custom_policy_that_passes_silent_servers_over:
+        r#"ratelimitly_policy custom unit=20ms replays=1 replay_gap=fixed:1 final_wait_units=1
+                              completion_delivery=on silent_after=1;
+           server { listen unix:{prefix}/nginx.sock; }"#;
     a11_single_round_of_25_ms:
         r#"ratelimitly_policy single_round unit=25ms;"#;
     a12_single_round_at_the_wire_limit:
@@ -240,4 +252,19 @@ async fn keys_of_both_kinds_and_a_policy_exactly_at_the_quota() {
     for key in [aes, cookie] {
         accept(text, &[("key_at_the_limit", &key)]).await;
     }
+}
+
+/// A key of 100 ms allows units of up to 33 ms: less than the default, which is shortened without a word.
+#[tokio::test]
+async fn a28_the_longest_unit_is_what_the_key_allows() {
+    let text = r#"
+        ratelimitly_auth_key {key_of_100_ms};
+        ratelimitly_policy standard unit=auto;
+        ratelimitly_zone z "bucket=shop" rate=1r/s;
+        server {
+            listen unix:{prefix}/nginx.sock;
+            location / { ratelimitly zone=z; }
+        }"#;
+    let key = key_with(|quotas| quotas.dedup_ttl_ms_max = 100);
+    accept(text, &[("key_of_100_ms", &key)]).await;
 }

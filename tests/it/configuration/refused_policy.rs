@@ -6,7 +6,8 @@ const OF_POLICY: &str = "\"ratelimitly_policy\" directive: ";
 const DURATION_FORM: &str = "expected a duration such as 20ms, 5s or 1m30s";
 const GAP_FORM: &str = "expected fixed:<n>, linear:<n>:<step>:<max> or exponential:<n>:<factor>:<max>";
 const CUSTOM_FORM: &str = "\"custom\" needs unit=<duration>, replays=<0..65535>, replay_gap=<schedule>, \
-                           final_wait_units=<0..4294967295> and completion_delivery=on|off, each exactly once";
+                           final_wait_units=<0..4294967295> and completion_delivery=on|off, each exactly once, and \
+                           accepts silent_after=<n>";
 
 refused! {
     r48_unknown_policy:
@@ -77,6 +78,22 @@ refused! {
     quotes_around_the_unit_only:
         r#"ratelimitly_policy standard unit="20ms";"#,
         [OF_POLICY, "the value of \"unit=\" starts with a quote", "(\"unit=...\") or leave the quotes out"];
+    r89_bounds_of_a_fixed_unit:
+        r#"ratelimitly_policy standard unit=20ms max=50ms;"#,
+        [OF_POLICY, "\"max=\" bounds a unit that follows the round trip", "expected \"unit=auto\" beside it"];
+    r90_shortest_unit_above_the_longest:
+        r#"ratelimitly_policy standard unit=auto min=60ms max=50ms;"#,
+        [OF_POLICY, "\"min=\" of 60 ms is above \"max=\" of 50 ms", "a smaller \"min=\" or a larger \"max=\""];
+    r91_bound_that_is_not_a_duration:
+        r#"ratelimitly_policy standard unit=auto max=far;"#,
+        [OF_POLICY, "\"max=far\" is not a duration", DURATION_FORM];
+    r92_custom_policy_with_a_unit_that_follows_the_round_trip:
+        r#"ratelimitly_policy custom unit=auto replays=1 replay_gap=fixed:1 final_wait_units=1
+                              completion_delivery=on;"#,
+        [OF_POLICY, "\"unit=auto\" belongs to \"standard\" and \"single_round\""];
+    r93_silent_after_no_request:
+        r#"ratelimitly_policy standard silent_after=0;"#,
+        [OF_POLICY, "\"silent_after=0\" is invalid", "expected a number of requests, 1..4294967295"];
     final_wait_above_32_bits:
         r#"ratelimitly_policy custom unit=20ms replays=1 replay_gap=fixed:1 final_wait_units=4294967296
                               completion_delivery=on;"#,
@@ -96,5 +113,21 @@ async fn r65_horizon_above_the_quota_of_the_key() {
         OF_POLICY,
         "the policy's horizon of 303 ms is above the API key's deduplication quota of 300 ms",
         "expected a shorter unit, fewer replays or smaller gaps",
+    ]);
+}
+
+#[tokio::test]
+async fn r94_longest_unit_above_the_quota_of_the_key() {
+    let text = r#"
+        ratelimitly_auth_key {key_of_200_ms};
+        ratelimitly_policy standard unit=auto max=100ms;
+        ratelimitly_zone z "bucket=shop" rate=1r/s;
+        server { ratelimitly zone=z; }"#;
+    let key = key_with(|quotas| quotas.dedup_ttl_ms_max = 200);
+    let checked = check(text, &[("key_of_200_ms", &key)]).await;
+    checked.refused(&[
+        OF_POLICY,
+        "with units of up to 100 ms the policy's horizon is 300 ms",
+        "above the API key's deduplication quota of 200 ms, expected \"max=66ms\" or less",
     ]);
 }
