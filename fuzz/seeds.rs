@@ -58,6 +58,38 @@ const TEXTS: [&str; 5] = [
 ];
 const LOG_LINES: [&str; 3] = ["a\r\nb\0\u{7f}", "\u{9b}0m\u{1b}[0m\u{1f980}", "plain text ..."];
 
+const CONTROLS: [&str; 12] = [
+    "429",
+    "499",
+    "65535",
+    "65536",
+    "off",
+    "00",
+    "warn",
+    "0.001, 0.123 : 0.050",
+    "-, 0.020",
+    "\u{feff} rl-aes1qyqsqqq\r\n",
+    "rl-aes1a\nrl-aes1b",
+    "ratelimitly_auth_key rl-aes1a;",
+];
+/// Two numbers of four bytes, then names.
+const FIELDS: [&str; 2] = ["\u{5}\0\0\0`\u{6a}\0\0per_client\0a \"b\" \\c \u{e9}", "12345678\n"];
+const ACCESS_LOGS: [&str; 3] = [
+    "\n1790000000.123 200 \"GET /a?b HTTP/1.1\" 192.0.2.1 127.0.0.1:80 200 0.010 0.011 - allow - 0.001 \"-\"\n\
+     1790000009.000 504 \"GET /a HTTP/1.1\" 192.0.2.2 127.0.0.1:80 504 - 5.000 PASSED deny - 0.001 \"zone:a, guard:b\"\n\0\
+     1790000000.120 /a 0.009\n",
+    "$remote_addr [$time_local] \"$request\" $status $upstream_header_time\n\
+     ::1 [01/Dec/2026:12:00:00 +0000] \"POST /\\x22 HTTP/2.0\" 499 0.001, 0.002 : -\n",
+    "$time_iso8601 $status $uri $request_time\n2026-12-01T12:00:00+01:00 200 / 0.5\n",
+];
+const NGINX_DUMPS: [&str; 3] = [
+    "# configuration file /etc/nginx/nginx.conf:\nevents {}\nhttp { include a/*.conf; upstream u { server a; keepalive 8; } }\n\
+     # configuration file /etc/nginx/a/b.conf:\nserver { location / { ratelimitly zone=z; return 200; try_files $uri @x; } }\n",
+    "http { ratelimitly_tracker t \"service=a\" ttl=20ms; ratelimitly_guard g tracker=t threshold=1s;\n\
+     server { ratelimitly guard=g; add_header Retry-After 1; proxy_read_timeout 1h; } }",
+    "http { a 'b\\' c' \"${d}\" # comment\n; map $x $y { ~^\\d{2}$ 1; } }",
+];
+
 struct Corpus(PathBuf);
 
 impl Corpus {
@@ -125,6 +157,10 @@ fn main() -> io::Result<()> {
         ("arguments", &ARGUMENTS),
         ("texts", &TEXTS),
         ("log_line", &LOG_LINES),
+        ("controls", &CONTROLS),
+        ("fields", &FIELDS),
+        ("access_log", &ACCESS_LOGS),
+        ("nginx_dump", &NGINX_DUMPS),
     ] {
         for value in values {
             corpus.add(target, [value.as_bytes(), b""])?;

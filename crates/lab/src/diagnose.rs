@@ -133,6 +133,11 @@ pub fn run(options: &Options) -> Result<String, Error> {
     Ok(text)
 }
 
+/// What is set up wrong in the output of `nginx -T`, or in one file, where nothing else is known.
+pub fn point_out(path: &str, text: &[u8]) -> String {
+    findings(&Conf::read(path, text), &Known::default())
+}
+
 fn configuration(path: &Path) -> Result<Conf, Error> {
     let mut text = Vec::new();
     open(path)?.take(CONFIG).read_to_end(&mut text).map_err(|source| file(path, source))?;
