@@ -8,6 +8,7 @@ mod distances;
 mod error;
 mod keepalive;
 mod overload;
+mod reports;
 mod unit;
 
 use clap::{Parser, Subcommand};
@@ -32,6 +33,8 @@ enum Experiment {
     Unit(unit::Options),
     /// What an admission costs at different distances to the servers: a simulated grid, and some of it under nginx.
     Distances(distances::Options),
+    /// What spoils a guard, and what `if=` and `time=` of its report make of that.
+    Reports(reports::Options),
     /// From logs, why the application fell behind; from nginx -T, what is set up wrong.
     Diagnose(diagnose::Options),
 }
@@ -43,6 +46,7 @@ async fn main() -> ExitCode {
         Experiment::Keepalive(options) => keepalive::run(options).await,
         Experiment::Unit(options) => unit::run(options).await,
         Experiment::Distances(options) => distances::run(options).await,
+        Experiment::Reports(options) => reports::run(options).await,
         Experiment::Diagnose(options) => diagnosis(&options),
     };
     outcome.unwrap_or_else(|error| {

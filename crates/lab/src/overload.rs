@@ -12,7 +12,7 @@ mod report;
 mod results;
 mod run;
 mod sweep;
-mod upstream;
+pub mod upstream;
 
 use crate::error::{Error, io};
 use clap::Args;

@@ -3,6 +3,7 @@
 //! log of its own. Slots and times can be changed while it runs. Started by `run.rs`; knows nothing of nginx.
 
 use crate::error::{Error, io};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,6 +21,8 @@ const BACKLOG: u32 = 8192;
 /// Largest request head.
 const HEAD: usize = 4096;
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\ndone\n";
+/// Bytes of the response to `/large`: what nginx's `limit_rate 8k` sends at once, and another second's.
+const LARGE: usize = 16 << 10;
 
 /// What the application can do at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,12 +119,22 @@ async fn work(mut stream: TcpStream, capacity: Capacity, log: &Mutex<BufWriter<F
     tokio::time::sleep(time).await; // the work itself
     let gone = matches!(stream.try_read(&mut [0]), Ok(0));
     // A client that has gone is the experiment's subject and no failure.
-    let _ = stream.write_all(RESPONSE).await;
+    let _ = stream.write_all(&response(&path)).await;
     let _ = stream.shutdown().await;
     let took = accepted.elapsed().as_secs_f64();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let fate = if gone { "gone" } else { "served" };
     let _ = writeln!(lock(log), "{now:.3} {path} {took:.4} {fate}");
+}
+
+fn response(path: &str) -> Cow<'static, [u8]> {
+    if path != "/large" {
+        return RESPONSE.into();
+    }
+    let mut response =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\nConnection: close\r\n\r\n").into_bytes();
+    response.resize(response.len() + LARGE, b'x');
+    response.into()
 }
 
 async fn read_path(stream: &mut TcpStream) -> Option<String> {
