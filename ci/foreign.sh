@@ -29,11 +29,20 @@ check_http() {
   ! grep -q '^#define NGX_CONFIGURE.* --without-http[" ]' "$1/ngx_auto_config.h" || die "this nginx was configured --without-http: the module needs its http block"
 }
 
-# bindgen looks in these places too.
+# check_libclang: where bindgen looks: in LIBCLANG_PATH alone if that is set (a folder or the file), else where the loader and
+# the distributions have it. And the headers of its own (stddef.h and the like), which some packages keep apart.
 check_libclang() {
-  local found
-  found=$({ ldconfig -p; ls /usr/lib*/libclang* /usr/lib/llvm*/lib/libclang* "${LIBCLANG_PATH:-/nowhere}"/libclang*; } 2>/dev/null | grep -c 'libclang[-.0-9]*\.so' || true)
-  [ "$found" -gt 0 ] || die "libclang is missing, which reads nginx's headers: install libclang-dev (Debian) or clang-devel (Fedora), or set LIBCLANG_PATH"
+  local found do="install libclang-dev (Debian) or clang-devel (Fedora), or set LIBCLANG_PATH to the folder that holds it"
+  if [ -n "${LIBCLANG_PATH+set}" ]; then
+    compgen -G "${LIBCLANG_PATH:-/nowhere}/libclang[-.]*so*" >/dev/null || [ -f "$LIBCLANG_PATH" ] ||
+      die "libclang, which reads nginx's headers, is not in LIBCLANG_PATH=$LIBCLANG_PATH: unset it, or $do"
+    return
+  fi
+  found=$({ ldconfig -p; ls /usr/lib*/libclang* /usr/lib/*/libclang* /usr/lib/llvm*/lib/libclang* /usr/local/lib*/libclang*; } 2>/dev/null |
+    grep -c 'libclang[-.0-9]*\.so' || true)
+  [ "$found" -gt 0 ] || die "libclang is missing, which reads nginx's headers: $do"
+  compgen -G '/usr/lib*/llvm*/lib*/clang/*/include/stddef.h' >/dev/null || compgen -G '/usr/lib*/clang/*/include/stddef.h' >/dev/null ||
+    command -v clang >/dev/null || die "libclang has no headers of its own here (stddef.h): $do"
 }
 
 # check_headers SOURCE BUILD: what nginx's headers include must be there: PCRE2, OpenSSL, zlib.

@@ -53,7 +53,8 @@ impl Linked {
     /// # Errors
     /// cargo fails, or answers in an unknown form.
     pub fn of(package: &str) -> Result<Linked, Error> {
-        let metadata: Value = serde_json::from_str(&cargo(&["metadata", "--format-version", "1"])?)?;
+        let metadata: Value =
+            serde_json::from_str(&cargo(&["metadata", "--format-version", "1", "--all-features"])?)?;
         let tree = tree(package)?;
         let root = Path::new(metadata["workspace_root"].as_str().unwrap_or("."));
         let sums = checksums(&std::fs::read_to_string(root.join("Cargo.lock"))?);
@@ -77,8 +78,10 @@ impl Linked {
 /// The name and version of each crate in the tree.
 fn tree(package: &str) -> Result<BTreeSet<(String, String)>, Error> {
     let edges = "normal,no-proc-macro";
+    let format = ["--prefix", "none", "--format", "{p}"];
+    // Without its features the module links no bindings to nginx.
     let said =
-        cargo(&["tree", "--package", package, "--edges", edges, "--prefix", "none", "--format", "{p}"])?;
+        cargo(&[&["tree", "--package", package, "--all-features", "--edges", edges], &format[..]].concat())?;
     let crates = said.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         Some((words.next()?.to_owned(), words.next()?.trim_start_matches('v').to_owned()))

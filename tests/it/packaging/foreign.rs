@@ -1,15 +1,18 @@
-//! `ci/build-module` for an nginx that is not ours: what is missing is said in one sentence, before cargo runs. And the Debian
-//! packages have the version of the project.
+//! `ci/build-module` for an nginx that is not ours, and cargo without it: what is missing is said in one sentence, and no build
+//! script panics. And the Debian packages have the version of the project.
 
 use crate::packaging::text;
-use ratelimitly_harness::environment::repository;
+use ratelimitly_harness::environment::{nginx_headers, repository};
 use std::path::Path;
 use std::process::Command;
 
 /// What the script says when it refuses: one line.
 fn refused(arguments: &[&str]) -> String {
-    let output = Command::new(repository().join("ci/build-module")).args(arguments).output();
-    let output = output.expect("the script can be run");
+    said_once(Command::new(repository().join("ci/build-module")).args(arguments))
+}
+
+fn said_once(script: &mut Command) -> String {
+    let output = script.output().expect("the script can be run");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && output.stdout.is_empty(), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -68,6 +71,47 @@ fn an_nginx_without_http_is_refused() {
     let build = format!("{}/objs", at(&source));
     let said = refused(&["--source", at(&source), "--build", &build]);
     assert!(said.contains("--without-http"), "{said}");
+}
+
+#[test]
+fn a_libclang_that_is_not_where_the_variable_says_is_told_of() {
+    let (source, build) = nginx_headers();
+    let empty = tempfile::tempdir().expect("a folder");
+    let mut script = Command::new(repository().join("ci/build-module"));
+    script.arg("--source").arg(source).arg("--build").arg(build).env("LIBCLANG_PATH", empty.path());
+    let said = said_once(&mut script);
+    assert!(
+        said.contains("libclang") && said.contains("LIBCLANG_PATH=") && said.contains("unset it"),
+        "{said}"
+    );
+}
+
+/// Runs a program in the repository; gives its stdout.
+fn answer(command: &mut Command) -> String {
+    let output = command.current_dir(repository()).output().expect("the program can be run");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn cargo_by_itself_runs_no_build_script_that_looks_for_an_nginx() {
+    let mut tree = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    tree.args(["tree", "--locked", "--offline", "--package", "ngx_http_ratelimitly_module"]);
+    tree.args(["--edges", "normal,build", "--prefix", "none"]);
+    let without = answer(&mut tree);
+    assert!(without.contains("hickory-resolver") && !without.contains("nginx-sys"), "{without}");
+    let with = answer(tree.args(["--features", "nginx"]));
+    assert!(with.contains("nginx-sys"), "{with}");
+}
+
+#[test]
+fn cargo_by_itself_ends_with_what_builds_the_module() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("build");
+    answer(Command::new("rustc").args(["--edition", "2024", "build.rs", "-o"]).arg(&program));
+    let said = answer(Command::new(&program).env_remove("DEP_NGINX_VERSION_NUMBER"));
+    let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("cargo::error=")).collect();
+    assert!(matches!(errors[..], [one] if one.contains("run ci/build-module 1.28.3")), "{said}");
 }
 
 #[test]
