@@ -68,13 +68,17 @@ impl Chroot {
         self.run(&[&["apt-get", "install", "-y", "--no-install-recommends"], packages].concat());
     }
 
+    /// The folder of the packages, as the chroot sees it.
+    pub fn packages(&self) -> String {
+        self.packages.to_string_lossy().into_owned()
+    }
+
     /// The file of a package of ours.
     ///
     /// # Panics
     /// There is not exactly one.
     pub fn file(&self, package: &str) -> String {
-        let folder =
-            std::fs::read_dir(self.path(&self.packages.to_string_lossy())).expect("the folder exists");
+        let folder = std::fs::read_dir(self.path(&self.packages())).expect("the folder exists");
         let names = folder.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
         let start = format!("{package}_");
         let mut found: Vec<String> =

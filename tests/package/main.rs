@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod chroot;
+mod contents;
 mod site;
 mod steps;
 mod watch;

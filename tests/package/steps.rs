@@ -1,6 +1,7 @@
 //! The steps, in their order. Each says what it is about when it has passed. A step that fails panics with what it saw.
 
 use crate::chroot::{Chroot, DEVSERVER, MODULE};
+use crate::contents;
 use crate::site::{CONFIGURATION, NARROW, PORT, Site, WIDE};
 use crate::watch::Watch;
 use ratelimitly_harness::http::{get, try_get};
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub async fn all(chroot: &Chroot) -> usize {
     let older = older_version(chroot);
     install(chroot, &older).await;
-    passed("an installation loads the module, and nginx -t and a start pass");
+    passed("an installation beside a running nginx loads the module and fails no request");
     depends(chroot);
     passed("the package depends on the nginx that it was built for");
     let site = Site::set_up(chroot);
@@ -24,15 +25,19 @@ pub async fn all(chroot: &Chroot) -> usize {
     passed("after a reload the packaged development server allows and denies");
     upgrade(chroot).await;
     passed("an upgrade fails no request");
+    contents::all(chroot, FILE);
+    passed("checksums, licences, bill of materials and debug symbols are those of the files");
     take_over(chroot).await;
     passed("a second master takes over with the new file and fails no request");
+    go_back(chroot, &older).await;
+    passed("the older package comes back and fails no request");
     remove(chroot).await;
     drop(site);
     passed("a removal leaves an nginx that serves");
     purge(chroot);
     passed("a purge leaves no file");
     chroot.run(&["invoke-rc.d", "nginx", "stop"]);
-    7
+    9
 }
 
 fn passed(what: &str) {
@@ -54,12 +59,16 @@ fn older_version(chroot: &Chroot) -> String {
 }
 
 async fn install(chroot: &Chroot, older: &str) {
-    chroot.install(&["nginx", older, &chroot.file(DEVSERVER)]);
+    chroot.install(&["nginx"]);
+    eventually_some(PATIENCE, "nginx runs", async || try_get(80, "/").await.ok()).await;
+    let watch = Watch::start(80, "/");
+    chroot.install(&[older, &chroot.file(DEVSERVER)]);
     assert_eq!(chroot.field(MODULE, "Version"), "0.0.1");
     assert!(chroot.path(LINK).is_symlink(), "{LINK} is no link");
     chroot.run(&["nginx", "-t"]);
-    eventually_some(PATIENCE, "nginx runs", async || try_get(80, "/").await.ok()).await;
-    assert!(maps(chroot.master()).contains(FILE), "nginx has not loaded {FILE}");
+    let loaded = || maps(chroot.master()).contains(FILE);
+    eventually(PATIENCE, "nginx has loaded the module", loaded).await;
+    println!("    {} requests had 200 meanwhile", watch.none_failed().await);
 }
 
 /// apt holds back an nginx that does not provide the same ABI.
@@ -90,7 +99,7 @@ async fn admit(chroot: &Chroot) {
 
 async fn upgrade(chroot: &Chroot) {
     let file = chroot.file(MODULE);
-    let watch = Watch::start();
+    let watch = Watch::start(PORT, WIDE);
     chroot.install(&[&file]);
     assert_ne!(chroot.field(MODULE, "Version"), "0.0.1");
     assert!(chroot.path(LINK).is_symlink(), "{LINK} is no link");
@@ -102,8 +111,28 @@ async fn upgrade(chroot: &Chroot) {
 
 /// What docs/install.md tells an operator to do after an upgrade.
 async fn take_over(chroot: &Chroot) {
+    let watch = Watch::start(PORT, WIDE);
+    second_master(chroot).await;
+    println!("    {} requests had 200 meanwhile", watch.none_failed().await);
+    let loaded = maps(chroot.master());
+    assert!(
+        loaded.contains(FILE) && !loaded.contains(&format!("{FILE} (deleted)")),
+        "not the new file: {loaded}"
+    );
+}
+
+/// Its way back: the package of before, and a second master again.
+async fn go_back(chroot: &Chroot, older: &str) {
+    let watch = Watch::start(PORT, WIDE);
+    chroot.run(&["apt-get", "install", "-y", "--allow-downgrades", older]);
+    assert_eq!(chroot.field(MODULE, "Version"), "0.0.1");
+    second_master(chroot).await;
+    println!("    {} requests had 200 meanwhile", watch.none_failed().await);
+    assert!(!maps(chroot.master()).contains("(deleted)"), "nginx has not loaded the older package's file");
+}
+
+async fn second_master(chroot: &Chroot) {
     let old = chroot.master();
-    let watch = Watch::start();
     chroot.run(&["sh", "-c", "kill -USR2 $(cat /run/nginx.pid)"]);
     let new =
         || chroot.path("/run/nginx.pid").exists() && chroot.read("/run/nginx.pid").trim() != old.to_string();
@@ -112,13 +141,6 @@ async fn take_over(chroot: &Chroot) {
     eventually(PATIENCE, "the second master has workers", || !process::children(master).is_empty()).await;
     chroot.run(&["sh", "-c", "kill -QUIT $(cat /run/nginx.pid.oldbin)"]);
     eventually(PATIENCE, "the first master exits", || !process::is_running(old)).await;
-    let served = watch.none_failed().await;
-    println!("    {served} requests had 200 meanwhile");
-    let loaded = maps(master);
-    assert!(
-        loaded.contains(FILE) && !loaded.contains(&format!("{FILE} (deleted)")),
-        "not the new file: {loaded}"
-    );
 }
 
 async fn remove(chroot: &Chroot) {

@@ -1,7 +1,6 @@
 //! A client that asks again and again while a package is changed, one connection after the other, and notes each request
 //! that had another end than 200. Used by the steps.
 
-use crate::site::{PORT, WIDE};
 use ratelimitly_harness::eventually;
 use ratelimitly_harness::http::{PATIENCE, try_get};
 use std::sync::Arc;
@@ -22,11 +21,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to ask.
-    pub fn start() -> Watch {
+    /// Begins to ask for a page.
+    pub fn start(port: u16, page: &'static str) -> Watch {
         let stop = Arc::new(AtomicBool::new(false));
         let served = Arc::new(AtomicUsize::new(0));
-        let client = tokio::spawn(ask(stop.clone(), served.clone()));
+        let client = tokio::spawn(ask(port, page, stop.clone(), served.clone()));
         Watch { stop, served, client }
     }
 
@@ -48,10 +47,10 @@ impl Watch {
     }
 }
 
-async fn ask(stop: Arc<AtomicBool>, served: Arc<AtomicUsize>) -> Vec<String> {
+async fn ask(port: u16, page: &str, stop: Arc<AtomicBool>, served: Arc<AtomicUsize>) -> Vec<String> {
     let mut failed = Vec::new();
     while !stop.load(Ordering::Relaxed) {
-        match try_get(PORT, WIDE).await {
+        match try_get(port, page).await {
             Ok(response) if response.status == 200 => drop(served.fetch_add(1, Ordering::Relaxed)),
             Ok(response) => failed.push(format!("status {}", response.status)),
             Err(error) => failed.push(error.to_string()),
