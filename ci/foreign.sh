@@ -20,6 +20,7 @@ check_foreign() {
   [ "$(printf '%s\n' "$oldest_nginx" "$version" | sort -V | head -n 1)" = "$oldest_nginx" ] ||
     die "nginx $version is too old: the module needs $oldest_nginx or newer"
   check_http "$build"
+  check_tools
   check_libclang
   check_headers "$source" "$build"
   [ -z "$binary" ] || check_binary "$binary" "$version" "$build"
@@ -27,6 +28,11 @@ check_foreign() {
 
 check_http() {
   ! grep -q '^#define NGX_CONFIGURE.* --without-http[" ]' "$1/ngx_auto_config.h" || die "this nginx was configured --without-http: the module needs its http block"
+}
+
+check_tools() {
+  command -v "${CC:-cc}" >/dev/null || die "there is no C compiler '${CC:-cc}': install gcc or clang (Debian: ci/setup installs it)"
+  command -v cargo >/dev/null || die "there is no cargo: install Rust 1.95 or newer (Debian: ci/setup installs it)"
 }
 
 # check_libclang: where bindgen looks: in LIBCLANG_PATH alone if that is set (a folder or the file), else where the loader and

@@ -73,6 +73,29 @@ fn an_nginx_without_http_is_refused() {
     assert!(said.contains("--without-http"), "{said}");
 }
 
+/// A compiler and a cargo that are not there: the script's path has what it calls itself, and its home no rustup.
+#[test]
+fn a_compiler_and_a_cargo_that_are_missing_are_named() {
+    let (source, build) = nginx_headers();
+    let home = tempfile::tempdir().expect("a folder");
+    let mut script = Command::new(repository().join("ci/build-module"));
+    script.arg("--source").arg(source).arg("--build").arg(build).env("CC", "no-such-compiler");
+    let said = said_once(&mut script);
+    assert!(said.contains("no C compiler 'no-such-compiler': install gcc"), "{said}");
+
+    for program in ["bash", "dirname", "basename", "sed", "sort", "head", "grep", "cat"] {
+        let found = answer(Command::new("sh").args(["-c", &format!("command -v {program}")]));
+        std::os::unix::fs::symlink(found.trim(), home.path().join(program)).expect("a link");
+    }
+    script
+        .env("CC", "/usr/bin/cc")
+        .env("PATH", home.path())
+        .env("HOME", home.path())
+        .env_remove("CARGO_HOME");
+    let said = said_once(&mut script);
+    assert!(said.contains("there is no cargo: install Rust"), "{said}");
+}
+
 #[test]
 fn a_libclang_that_is_not_where_the_variable_says_is_told_of() {
     let (source, build) = nginx_headers();
