@@ -39,7 +39,7 @@ use self::outbox::{Cause, Outbox};
 use self::queue::Queue;
 use self::silence::Silence;
 use self::slots::Slots;
-use self::watch::Watch;
+use self::watch::{Next, Watch};
 use crate::id::RequestId;
 use crate::key::ApiKey;
 use crate::membership::Membership;
@@ -74,8 +74,8 @@ pub struct Client {
     leaves_port: bool,
     /// What the servers' answers teach; `None` where the policy does not ask for that.
     watch: Option<Box<Watch>>,
-    /// Up to which position a valid answer decides in round 0: that of the oldest server, or of the oldest one that answers.
-    waits_for: usize,
+    /// What holds for admissions now.
+    next: Next,
     send_errors: u64,
     received: TakenCounts,
 }
@@ -89,7 +89,7 @@ impl Client {
             key_id: key.key_id(),
             longest_window_ms: key.quotas().rate_window_size_ms_max,
             watch: Watch::new(&policy),
-            waits_for: 0,
+            next: Next::of(&policy),
             policy,
             random: ChaCha12Rng::from_seed(seed),
             slots: Slots::default(),
@@ -197,7 +197,7 @@ impl Client {
     /// deduplication TTL counts from its start, as all its deadlines do.
     fn seal(&mut self, now: Millis, wall: WallMillis, ask: &Ask<'_>) -> Result<u32, StartError> {
         let request = RateRequest {
-            dedup_ttl_ms: self.next_horizon_ms(),
+            dedup_ttl_ms: self.next.horizon_ms,
             guards: ask.guards,
             resources: ask.resources,
             label: (!ask.label.is_empty()).then_some(ask.label),
@@ -209,23 +209,12 @@ impl Client {
             self.outbox.release(parcel);
             return Err(error.into());
         }
-        let index = self.slots.open(tenant.request_id, now, parcel);
+        let index = self.slots.open(tenant.request_id, now, self.next.horizon_ms, parcel);
         self.outbox.own(parcel, self.slots.key(index));
         let slot = &mut self.slots[index];
         slot.guards = block_count(ask.guards.len());
         slot.resources = block_count(ask.resources.len());
-        if let Some(watch) = &mut self.watch {
-            watch.opened(index, now);
-        }
         Ok(index)
-    }
-
-    /// The horizon of an admission that starts now, milliseconds.
-    fn next_horizon_ms(&self) -> u32 {
-        match &self.watch {
-            None => self.policy.horizon_ms(),
-            Some(watch) => watch.next_horizon_ms(),
-        }
     }
 
     /// A fresh request id and nonce.
@@ -323,14 +312,14 @@ impl Client {
     fn note_members(&mut self, now: Millis, are_new: bool) {
         if are_new && let (Some(watch), Some(members)) = (&mut self.watch, self.discovery.members()) {
             watch.members_changed(now, members);
-            self.waits_for = 0;
+            self.next = watch.next();
         }
     }
 
     fn begin_waiting(&mut self, now: Millis) {
         while let Some(key) = self.waiting.pop_front() {
             match self.slots.live(key) {
-                Some(index) if now < self.horizon_end(index) => self.begin(now, index),
+                Some(index) if now < self.slots[index].deadline() => self.begin(now, index),
                 Some(index) => self.end(now, index, Outcome::Failed(Failure::Discovery)),
                 None => {}
             }
@@ -396,7 +385,7 @@ impl Client {
         loop {
             let key = self.deadlines.pop_front()?;
             if let Some(index) = self.slots.live(key) {
-                return Some((key, self.deadline(index)));
+                return Some((key, self.slots[index].deadline()));
             }
         }
     }
@@ -459,7 +448,7 @@ impl Client {
 
     /// The unit of an admission that starts now, milliseconds: fixed, or what follows from the round trips.
     pub fn unit_ms(&self) -> u32 {
-        self.watch.as_ref().map_or(self.policy.unit_ms(), |watch| watch.unit_ms())
+        self.next.unit_ms
     }
 
     /// What is known of each member's distance, the oldest first. Empty unless the policy has `unit=auto` or

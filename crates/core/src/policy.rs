@@ -103,6 +103,9 @@ pub struct AutoUnit {
     pub max_ms: u32,
 }
 
+/// Units that an admission lasts at least where the unit follows the round trip.
+const LEAST_AUTO_UNITS: u32 = 3;
+
 /// A checked policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -165,7 +168,8 @@ impl Policy {
     }
 
     /// The same policy with a unit that follows the measured round trip. It begins with this policy's own unit, or the
-    /// nearest one within the bounds.
+    /// nearest one within the bounds. A policy that would listen for one unit only, as `single_round` does, listens for two
+    /// more: a unit that is measured leaves little room for a slow answer.
     ///
     /// # Errors
     /// A bound of zero, a lower bound above the upper one, or a horizon above 32 bits at the upper one.
@@ -177,11 +181,15 @@ impl Policy {
         if min_ms > max_ms {
             return Err(PolicyError::MinAboveMax { min_ms, max_ms });
         }
-        let longest = u128::from(max_ms) * u128::from(self.units());
+        let units = match self.units() {
+            1 => LEAST_AUTO_UNITS,
+            units => units,
+        };
+        let longest = u128::from(max_ms) * u128::from(units);
         u32::try_from(longest).map_err(|_| PolicyError::Horizon(longest))?;
         let unit_ms = self.unit_ms.clamp(min_ms, max_ms);
-        let horizon_ms = self.horizon_of(unit_ms);
-        Ok(Policy { unit_ms, horizon_ms, auto: Some(bounds), ..self })
+        let final_wait_units = self.final_wait_units + (units - self.units());
+        Ok(Policy { unit_ms, final_wait_units, horizon_ms: units * unit_ms, auto: Some(bounds), ..self })
     }
 
     /// The same policy, which no longer waits for a server that has left so many consecutive admissions unanswered; 0: waits
@@ -362,8 +370,9 @@ mod tests {
         let single = auto(Policy::single_round(20).unwrap(), bounds(5, 100)).unwrap();
         assert_eq!(
             (single.horizon_ms(), single.first_horizon_ms(), single.longest_horizon_ms()),
-            (20, 100, 100)
+            (60, 100, 300)
         );
+        assert_eq!((single.replays(), single.round_ms(0), single.final_ms()), (0, 20, 40));
 
         let short = auto(standard(), bounds(1, 6)).unwrap();
         assert_eq!((short.unit_ms(), short.horizon_ms(), short.first_horizon_ms()), (6, 18, 18));

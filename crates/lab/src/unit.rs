@@ -66,6 +66,8 @@ pub struct Condition {
     pub delay_ms: u64,
     /// What befalls the oldest server.
     pub oldest: Option<Fault>,
+    /// Requests before those that count: they teach the worker the distance.
+    pub learning: u32,
     /// Requests.
     pub requests: u32,
 }
@@ -119,7 +121,14 @@ fn head(first: &str, units: &[u32]) -> String {
 
 impl Condition {
     fn new(unit_ms: u32, servers: usize, delay_ms: u64, oldest: Option<Fault>, requests: u32) -> Condition {
-        Condition { policy: format!("standard unit={unit_ms}ms"), servers, delay_ms, oldest, requests }
+        Condition {
+            policy: format!("standard unit={unit_ms}ms"),
+            servers,
+            delay_ms,
+            oldest,
+            learning: 0,
+            requests,
+        }
     }
 }
 
@@ -128,7 +137,7 @@ impl Condition {
 /// # Errors
 /// nginx cannot be run.
 pub async fn measure(condition: &Condition) -> Result<Counted, Error> {
-    let Condition { ref policy, servers, delay_ms, ref oldest, requests } = *condition;
+    let Condition { ref policy, servers, delay_ms, ref oldest, learning, requests } = *condition;
     let dev = Dev::with(|config| config.servers(servers)).await;
     let nginx = start(Nginx::builder(CONF).dev(&dev).set("policy", policy), "info").await?;
     warm(&nginx, "/").await?;
@@ -141,6 +150,8 @@ pub async fn measure(condition: &Condition) -> Result<Counted, Error> {
         let command = Command::Fault { servers: Servers::from(id), fault };
         dev.apply(command).await.expect("a fault that can be set");
     }
+    ask(nginx.port(), learning).await;
+    settled(&dev).await;
     let (sent_before, logged_before) = (dev.requests().len(), waits(&nginx)?.len());
     let failures = ask(nginx.port(), requests).await;
     settled(&dev).await;

@@ -56,21 +56,21 @@ impl Client {
     fn take_in(&mut self, datagram: &mut [u8]) -> Taken {
         let Ok(claimed) = wire::peek(datagram) else { return Taken::Malformed };
         let server = ServerId(claimed.key_or_server_id);
-        let Some(index) = self.slots.find(&claimed.request_id) else {
-            return match self.slots.ended_lately(&claimed.request_id) {
-                true if self.watch.is_some() => self.take_in_late(&claimed.request_id, server, datagram),
-                true => Taken::Late,
-                false => Taken::Unknown,
-            };
+        let found = self.slots.find(&claimed.request_id);
+        let position = match found {
+            Some(index) => self.slots[index].position(server).ok_or(Taken::Unknown),
+            None => self.position_of_late(&claimed.request_id, server),
         };
-        let Some(position) = self.slots[index].position(server) else {
-            return Taken::Unknown;
+        let position = match position {
+            Ok(position) => position,
+            Err(taken) => return taken,
         };
         let (tenant, response) = match self.auth.open(datagram) {
             Ok((tenant, Pdu::RateResponse(response))) => (tenant, response),
             Err(DecodeError::Authentication | DecodeError::AuthKind) => return Taken::Unauthentic,
             Ok(_) | Err(_) => return Taken::Malformed,
         };
+        let Some(index) = found else { return self.take_in_late(&claimed.request_id, position) };
         let slot = &mut self.slots[index];
         if !slot.touched {
             slot.touched = true;
@@ -104,7 +104,7 @@ impl Client {
     /// A valid answer tells how far away its server is, and that it answers.
     #[cold]
     fn watch_answer(&mut self, index: u32, position: usize, server: ServerId) {
-        let deadline = self.deadline(index);
+        let deadline = self.slots[index].deadline();
         if let Some(watch) = &mut self.watch
             && !self.slots.has_answered(index, position)
         {
@@ -112,21 +112,26 @@ impl Client {
         }
     }
 
-    /// An answer that comes after the end. It decides nothing, but may tell how far away its server is, or that it answers
-    /// again. Then it must be authentic.
-    #[cold]
-    fn take_in_late(&mut self, id: &RequestId, server: ServerId, datagram: &mut [u8]) -> Taken {
-        let Some(watch) = &mut self.watch else { return Taken::Late };
-        let Some(position) = watch.wants(id, server) else { return Taken::Late };
-        match self.auth.open(datagram) {
-            Ok((_, Pdu::RateResponse(_))) => {
-                watch.answered_late(id, position);
-                self.silence.broken();
-                Taken::Late
-            }
-            Err(DecodeError::Authentication | DecodeError::AuthKind) => Taken::Unauthentic,
-            Ok(_) | Err(_) => Taken::Malformed,
+    /// The position of the server whose answer comes after the end, if the answer would teach anything. Then it must be
+    /// authentic.
+    #[inline(never)]
+    fn position_of_late(&mut self, id: &RequestId, server: ServerId) -> Result<usize, Taken> {
+        if !self.slots.ended_lately(id) {
+            return Err(Taken::Unknown);
         }
+        let watch = self.watch.as_mut().ok_or(Taken::Late)?;
+        watch.wants(id, server).ok_or(Taken::Late)
+    }
+
+    /// An authentic answer that comes after the end decides nothing. It tells how far away its server is, or that it answers
+    /// again.
+    #[cold]
+    fn take_in_late(&mut self, id: &RequestId, position: usize) -> Taken {
+        if let Some(watch) = &mut self.watch {
+            watch.answered_late(id, position);
+            self.silence.broken();
+        }
+        Taken::Late
     }
 
     /// After a batch was judged: what its answers tell about the servers.
@@ -134,14 +139,16 @@ impl Client {
     fn learn(&mut self, now: Millis) {
         if let Some(watch) = &mut self.watch {
             watch.learn(now);
-            self.waits_for = watch.waits_for();
+            self.next = watch.next();
         }
     }
 
     fn judge(&mut self, now: Millis, index: u32) {
         let slot = &self.slots[index];
         match slot.candidate.get() {
-            Some((position, _)) if slot.round > 0 || position <= self.waits_for => self.decide(now, index),
+            Some((position, _)) if slot.round > 0 || position <= self.next.waits_for => {
+                self.decide(now, index)
+            }
             // A younger server's answer in round 0 stands back until the round's deadline.
             Some(_) => {}
             None if self.slots.all_wrong(index) => {

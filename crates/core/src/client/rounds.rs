@@ -7,10 +7,9 @@
 
 use super::outbox::Cause;
 use super::slots::{Candidate, Slot};
-use super::watch::Watch;
+use super::watch::Next;
 use super::{AdmissionKey, Client, Completion, Failure, Outcome};
 use crate::membership::Membership;
-use crate::policy::Policy;
 use crate::time::Millis;
 
 impl Client {
@@ -21,7 +20,7 @@ impl Client {
     pub fn handle_timeout(&mut self, now: Millis, key: AdmissionKey) {
         let Some(index) = self.slots.live(key) else { return };
         let slot = &self.slots[index];
-        if now < self.deadline(index) {
+        if now < slot.deadline() {
             self.deadlines.push_back(key);
             return;
         }
@@ -33,7 +32,7 @@ impl Client {
             self.end(now, index, Outcome::Failed(Failure::Send));
         } else if slot.candidate != Candidate::NONE {
             self.decide(now, index);
-        } else if now >= self.horizon_end(index) {
+        } else if slot.is_waiting() || now >= self.horizon_end(index) {
             let failure = last_failure(slot);
             self.end(now, index, Outcome::Failed(failure));
         } else {
@@ -44,14 +43,15 @@ impl Client {
     /// Enters the round that `now` is in, and sends it unless it is the final receive interval.
     fn advance(&mut self, now: Millis, index: u32) {
         let replays = u32::from(self.policy.replays());
-        let (policy, watch) = (&self.policy, self.watch.as_deref());
+        let (policy, horizon_ms) = (&self.policy, self.horizon_of(index));
+        let unit_ms = self.watch.as_ref().map_or(policy.unit_ms(), |watch| watch.unit_of(index));
         let slot = &mut self.slots[index];
         let elapsed = now.since(slot.start);
         while u64::from(slot.round_end) <= elapsed {
             slot.round += 1;
             slot.round_end = match slot.round <= replays {
-                true => after(slot.round_end, round_ms(policy, watch, index, slot.round)),
-                false => u32::MAX,
+                true => after(slot.round_end, policy.round_of(unit_ms, slot.round)).min(horizon_ms),
+                false => horizon_ms,
             };
         }
         if slot.round <= replays {
@@ -63,13 +63,14 @@ impl Client {
     /// Starts round 0 of an admission, now, with the members known.
     pub(super) fn begin(&mut self, now: Millis, index: u32) {
         let Some(members) = self.discovery.members() else { return };
+        let Next { horizon_ms, round_0_ms, .. } = self.next;
         if let Some(watch) = &mut self.watch {
             watch.began(index, now);
         }
-        let round_ms = round_ms(&self.policy, self.watch.as_deref(), index, 0);
         let slot = &mut self.slots[index];
         slot.enter_round_0(members);
-        slot.round_end = after(u32::try_from(now.since(slot.start)).unwrap_or(u32::MAX), round_ms);
+        let waited = u32::try_from(now.since(slot.start)).unwrap_or(u32::MAX);
+        slot.round_end = waited.saturating_add(round_0_ms).min(horizon_ms);
         self.queue_unanswered(index, Cause::Round0);
         self.deadlines.push_back(self.slots.key(index));
     }
@@ -78,7 +79,7 @@ impl Client {
     fn queue_unanswered(&mut self, index: u32, cause: Cause) {
         let slot = &self.slots[index];
         let until = match cause {
-            Cause::Round0 | Cause::Replay => self.deadline(index),
+            Cause::Round0 | Cause::Replay => slot.deadline(),
             Cause::Completion | Cause::Report => self.horizon_end(index),
         };
         let members = slot.members().map_or(&[][..], Membership::members);
@@ -106,7 +107,6 @@ impl Client {
     pub(super) fn end(&mut self, now: Millis, index: u32, outcome: Outcome) {
         let slot = &self.slots[index];
         let parcel = slot.parcel;
-        let in_time = now < self.horizon_end(index);
         let decided = !matches!(outcome, Outcome::Failed(_));
         self.outbox.withdraw(parcel);
         if !decided && outcome != Outcome::Failed(Failure::Discovery) {
@@ -115,7 +115,7 @@ impl Client {
         if self.watch.is_some() {
             self.watch_end(now, index, decided);
         }
-        if decided && in_time && self.policy.completion_delivery() {
+        if decided && self.policy.completion_delivery() && now < self.horizon_end(index) {
             self.queue_unanswered(index, Cause::Completion);
         }
         self.completions.push_back(self.completion(now, index, outcome));
@@ -137,7 +137,7 @@ impl Client {
         watch.ended(now, index, slot);
         if let Some((winner, _)) = slot.candidate.get().filter(|(winner, _)| decided && *winner > 0) {
             watch.passed_by(now, slot.start, winner, slot.answered);
-            self.waits_for = watch.waits_for();
+            self.next = watch.next();
         }
     }
 
@@ -157,31 +157,17 @@ impl Client {
         }
     }
 
-    /// The end of the current round, or of the wait for discovery.
-    pub(super) fn deadline(&self, index: u32) -> Millis {
-        let slot = &self.slots[index];
-        slot.start + u64::from(slot.round_end.min(self.horizon_of(index)))
-    }
-
-    /// The last deadline.
-    pub(super) fn horizon_end(&self, index: u32) -> Millis {
+    /// The last deadline of an admission that does not wait for discovery.
+    fn horizon_end(&self, index: u32) -> Millis {
         self.slots[index].start + u64::from(self.horizon_of(index))
     }
 
-    /// An admission's horizon, milliseconds.
+    /// Its horizon, milliseconds.
     fn horizon_of(&self, index: u32) -> u32 {
         match &self.watch {
             None => self.policy.horizon_ms(),
             Some(watch) => watch.horizon_of(index),
         }
-    }
-}
-
-/// Length of an admission's round, milliseconds.
-fn round_ms(policy: &Policy, watch: Option<&Watch>, index: u32, round: u32) -> u64 {
-    match watch {
-        None => policy.round_ms(round),
-        Some(watch) => watch.round_of(index, round),
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) struct Slot {
     pub(super) start: Millis,
     /// Members below 64 that answered validly; those above are in `Spill`.
     pub(super) answered: u64,
-    /// Where the current round ends, milliseconds after `start`, not yet cut at the horizon.
+    /// Where the current round ends, or the wait for discovery, milliseconds after `start`; the horizon at the latest.
     pub(super) round_end: u32,
     /// Its lowest two bits are the admission's state: [`FREE`], [`LIVE`] or [`ENDED`].
     generation: u32,
@@ -90,6 +90,11 @@ impl Slot {
 
     fn is_live(&self) -> bool {
         self.generation & STATE == LIVE
+    }
+
+    /// The end of the current round, or of the wait for discovery.
+    pub(super) fn deadline(&self) -> Millis {
+        self.start + u64::from(self.round_end)
     }
 
     /// Whether it waits for the first discovery.
@@ -189,15 +194,15 @@ impl Slots {
         self.slots.len() - self.free.len()
     }
 
-    /// Opens an admission in the waiting state.
-    pub(super) fn open(&mut self, id: RequestId, start: Millis, parcel: u32) -> u32 {
+    /// Opens an admission in the waiting state, which lasts as long as its horizon.
+    pub(super) fn open(&mut self, id: RequestId, start: Millis, horizon_ms: u32, parcel: u32) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| self.grow());
         let slot = &mut self.slots[index as usize];
         slot.generation += LIVE - FREE;
         slot.id = id;
         slot.start = start;
         slot.answered = 0;
-        slot.round_end = u32::MAX;
+        slot.round_end = horizon_ms;
         slot.round = WAITING;
         slot.parcel = parcel;
         slot.candidate = Candidate::NONE;

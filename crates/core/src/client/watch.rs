@@ -72,6 +72,33 @@ struct Heard {
     late: bool,
 }
 
+/// What holds for admissions that start now, and whose answers they wait for.
+#[derive(Clone, Copy)]
+pub(super) struct Next {
+    pub(super) unit_ms: u32,
+    pub(super) horizon_ms: u32,
+    pub(super) round_0_ms: u32,
+    /// Up to which position a valid answer decides in round 0: that of the oldest server, or of the oldest one that answers.
+    pub(super) waits_for: usize,
+}
+
+impl Next {
+    /// Before any answer.
+    pub(super) fn of(policy: &Policy) -> Next {
+        Next {
+            unit_ms: policy.unit_ms(),
+            horizon_ms: policy.first_horizon_ms(),
+            round_0_ms: short(policy.round_ms(0)),
+            waits_for: 0,
+        }
+    }
+}
+
+/// Milliseconds within a horizon, which fits 32 bits.
+fn short(ms: u64) -> u32 {
+    u32::try_from(ms).unwrap_or(u32::MAX)
+}
+
 /// The state behind `unit=auto` and `silent_after=`.
 pub(super) struct Watch {
     policy: Policy,
@@ -82,9 +109,7 @@ pub(super) struct Watch {
     oldest: usize,
     /// No peer is passed over before.
     not_before: Millis,
-    /// Unit and horizon of an admission that starts now.
-    unit_ms: u32,
-    horizon_ms: u32,
+    next: Next,
     terms: Vec<Terms>,
     late: Late,
     heard: Vec<Heard>,
@@ -101,8 +126,7 @@ impl Watch {
                 passed: 0,
                 oldest: 0,
                 not_before: Millis(0),
-                unit_ms: policy.unit_ms(),
-                horizon_ms: policy.first_horizon_ms(),
+                next: Next::of(policy),
                 terms: Vec::new(),
                 late: Late::default(),
                 heard: Vec::new(),
@@ -116,24 +140,17 @@ impl Watch {
         self.policy.auto_unit().map_or(self.policy.horizon_ms(), |bounds| bounds.max_ms).into()
     }
 
-    /// The unit of an admission that starts now, milliseconds.
-    pub(super) fn unit_ms(&self) -> u32 {
-        self.unit_ms
+    /// What holds for admissions now.
+    pub(super) fn next(&self) -> Next {
+        self.next
     }
 
-    /// The horizon of an admission that starts now, milliseconds.
-    pub(super) fn next_horizon_ms(&self) -> u32 {
-        self.horizon_ms
-    }
-
-    /// Up to which position a valid answer decides in round 0.
-    pub(super) fn waits_for(&self) -> usize {
-        if self.policy.silent_after() > 0 { self.oldest } else { 0 }
-    }
-
-    /// Gives an admission its unit and horizon, for good.
-    pub(super) fn opened(&mut self, index: u32, start: Millis) {
-        let terms = Terms { unit_ms: self.unit_ms, horizon_ms: self.horizon_ms, began: start };
+    /// An admission's round 0 begins: it keeps its unit and horizon. One that has waited for discovery started with the same
+    /// ones, because no answer has taught anything before.
+    #[cold]
+    pub(super) fn began(&mut self, index: u32, now: Millis) {
+        let Next { unit_ms, horizon_ms, .. } = self.next;
+        let terms = Terms { unit_ms, horizon_ms, began: now };
         let index = index as usize;
         if self.terms.len() <= index {
             self.terms.resize(index + 1, terms);
@@ -141,19 +158,14 @@ impl Watch {
         self.terms[index] = terms;
     }
 
-    /// An admission's round 0 begins, which may have waited for discovery.
-    pub(super) fn began(&mut self, index: u32, now: Millis) {
-        self.terms[index as usize].began = now;
-    }
-
     /// An admission's horizon, milliseconds.
     pub(super) fn horizon_of(&self, index: u32) -> u32 {
         self.terms[index as usize].horizon_ms
     }
 
-    /// Length of an admission's round, milliseconds.
-    pub(super) fn round_of(&self, index: u32, round: u32) -> u64 {
-        self.policy.round_of(self.terms[index as usize].unit_ms, round)
+    /// An admission's unit, milliseconds.
+    pub(super) fn unit_of(&self, index: u32) -> u32 {
+        self.terms[index as usize].unit_ms
     }
 
     /// A valid answer to an admission in flight, the first of its server. `deadline` is the admission's present one.
@@ -281,6 +293,7 @@ impl Watch {
         let oldest = passed.trailing_ones() as usize;
         // Somebody is always waited for.
         self.oldest = if oldest < self.peers.len() { oldest } else { 0 };
+        self.next.waits_for = if self.policy.silent_after() > 0 { self.oldest } else { 0 };
         self.set_unit();
     }
 
@@ -288,12 +301,14 @@ impl Watch {
     fn set_unit(&mut self) {
         let Some(bounds) = self.policy.auto_unit() else { return };
         let known = self.peers[self.oldest.min(self.peers.len())..].iter().find_map(|peer| peer.estimate);
-        (self.unit_ms, self.horizon_ms) = match known {
+        let Next { waits_for, .. } = self.next;
+        self.next = match known {
             Some(estimate) => {
                 let unit_ms = estimate.unit_ms(bounds);
-                (unit_ms, self.policy.horizon_of(unit_ms))
+                let round_0_ms = short(self.policy.round_of(unit_ms, 0));
+                Next { unit_ms, horizon_ms: self.policy.horizon_of(unit_ms), round_0_ms, waits_for }
             }
-            None => (self.policy.unit_ms(), self.policy.first_horizon_ms()),
+            None => Next { waits_for, ..Next::of(&self.policy) },
         };
     }
 }

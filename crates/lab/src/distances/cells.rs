@@ -1,7 +1,8 @@
 //! The grid: which worlds are run, and the figures of each. Called by `distances.rs`; it prints nothing.
 
 use super::world::{self, Outcomes, Setting};
-use ratelimitly_core::policy::Policy;
+use ratelimitly_config::policy::DEFAULT_MIN_MS;
+use ratelimitly_core::policy::{AutoUnit, Policy};
 use ratelimitly_harness::figures::quantile;
 
 /// Round trips, microseconds.
@@ -15,7 +16,12 @@ pub const FLEETS: [(u64, bool); 5] = [(1, false), (3, false), (3, true), (5, fal
 type Named = (&'static str, fn() -> Policy);
 
 /// The policies.
-pub const POLICIES: [Named; 2] = [("standard", standard), ("single_round", single_round)];
+pub const POLICIES: [Named; 4] = [
+    ("standard", standard),
+    ("single_round", single_round),
+    ("standard unit=auto max=200ms silent_after=5", standard_auto),
+    ("single_round unit=auto max=200ms silent_after=5", single_round_auto),
+];
 
 fn standard() -> Policy {
     Policy::standard(20).expect("the default policy")
@@ -23,6 +29,19 @@ fn standard() -> Policy {
 
 fn single_round() -> Policy {
     Policy::single_round(20).expect("the default policy")
+}
+
+fn standard_auto() -> Policy {
+    auto(standard())
+}
+
+fn single_round_auto() -> Policy {
+    auto(single_round())
+}
+
+fn auto(policy: Policy) -> Policy {
+    let bounds = AutoUnit { min_ms: DEFAULT_MIN_MS, max_ms: 200 };
+    policy.with_auto_unit(bounds).expect("sound bounds").with_silent_after(5)
 }
 
 /// One world's figures.

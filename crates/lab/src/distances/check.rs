@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 
 /// Requests for each cell.
 const REQUESTS: u32 = 100;
+/// Requests before them, where the policy follows the distance: nginx starts beside a near server, which is moved away then.
+const LEARNING: u32 = 200;
 /// Round trips of one server, microseconds.
 const ALONE_US: [u64; 4] = [1_000, 25_000, 50_000, 100_000];
 /// Round trip to three servers, the oldest of which is dead, microseconds.
@@ -43,6 +45,7 @@ async fn row(grid: &Grid, policy: &str, fleet: (u64, bool), round_trip_us: u64) 
         servers: usize::try_from(servers).expect("a handful"),
         delay_ms: round_trip_us / 1_000,
         oldest: oldest_dead.then_some(Fault::Silent),
+        learning: if policy.contains("auto") { LEARNING } else { 0 },
         requests: REQUESTS,
     };
     let counted = unit::measure(&condition).await?;

@@ -11,7 +11,12 @@ const SIZE: (u32, u32) = (1260, 420);
 const HEAD: i32 = 34;
 const FONT: &str = "sans-serif";
 /// A colour and a width for each policy: the earlier ones are wider, so that equal lines do not hide each other.
-const STROKES: [(RGBColor, u32); 2] = [(RGBColor(200, 80, 40), 5), (RGBColor(60, 110, 190), 2)];
+const STROKES: [(RGBColor, u32); 4] = [
+    (RGBColor(230, 150, 90), 9),
+    (RGBColor(120, 165, 220), 6),
+    (RGBColor(160, 40, 30), 4),
+    (RGBColor(20, 40, 110), 1),
+];
 
 /// What a panel shows.
 struct Panel {
@@ -27,7 +32,11 @@ const PANELS: [Panel; 3] = [
         fleet: (1, false),
         value: |cell| cell.failures * 100.0,
     },
-    Panel { title: "3 servers, oldest dead: median wait, ms", fleet: (3, true), value: |cell| cell.p50_ms },
+    Panel {
+        title: "3 servers, oldest dead: median wait, failures included, ms",
+        fleet: (3, true),
+        value: |cell| cell.p50_ms,
+    },
 ];
 
 /// Draws it.
@@ -55,7 +64,7 @@ fn legend(area: &Area<'_>) -> Result<(), String> {
         area.draw(&line).map_err(|error| error.to_string())?;
         let name = Text::new((*policy).to_owned(), (x + 38, 11), (FONT, 15));
         area.draw(&name).map_err(|error| error.to_string())?;
-        x += 60 + 9 * policy.len() as i32;
+        x += 66 + 8 * policy.len() as i32;
     }
     Ok(())
 }
@@ -89,7 +98,7 @@ fn draw_panel(panel: &Panel, grid: &Grid, area: &Area<'_>) -> Result<(), String>
         .draw()
         .map_err(|error| said(&error))?;
     for (points, (colour, width)) in lines.into_iter().zip(STROKES) {
-        let series = LineSeries::new(points, colour.stroke_width(width)).point_size(width + 1);
+        let series = LineSeries::new(points, colour.stroke_width(width)).point_size(width / 2 + 2);
         chart.draw_series(series).map_err(|error| said(&error))?;
     }
     Ok(())
