@@ -40,10 +40,11 @@ use self::queue::Queue;
 use self::silence::Silence;
 use self::slots::Slots;
 use self::watch::{Next, Watch};
-use crate::id::RequestId;
+use crate::id::{RequestId, ServerId};
 use crate::key::ApiKey;
 use crate::membership::Membership;
 use crate::policy::Policy;
+use crate::round_trip::Estimate;
 use crate::time::{Millis, WallMillis};
 use crate::wire::{Auth, Observation, RateRequest, Resource, Tenant};
 use chacha20::ChaCha12Rng;
@@ -455,6 +456,14 @@ impl Client {
     /// `silent_after=`.
     pub fn round_trips(&self) -> impl Iterator<Item = RoundTrip> {
         self.watch.iter().flat_map(|watch| watch.round_trips())
+    }
+
+    /// Takes over what another worker has measured of a member. What this client has measured itself stays.
+    pub fn know_round_trip(&mut self, server: ServerId, estimate: Estimate) {
+        if let Some(watch) = &mut self.watch {
+            watch.know(server, estimate);
+            self.next = watch.next();
+        }
     }
 
     /// The next server that has stopped or begun to answer, in the order of these events. Only with `silent_after=`.

@@ -7,8 +7,8 @@ use crate::policy::AutoUnit;
 
 /// Fractions of a millisecond that are kept: 1/256.
 const SHIFT: u32 = 8;
-/// Longest sample, milliseconds: some hours.
-const LONGEST_MS: u64 = 1 << 22;
+/// Longest sample, milliseconds: a quarter of an hour. Four deviations and one time fit 32 bits then.
+const LONGEST_MS: u64 = 1 << 20;
 /// The least room above the smoothed round trip, milliseconds.
 const LEAST_ROOM_MS: u32 = 2;
 
@@ -42,6 +42,17 @@ impl Estimate {
     pub fn unit_ms(&self, bounds: AutoUnit) -> u32 {
         let room = (4 * self.variation).max(LEAST_ROOM_MS << SHIFT);
         (self.smoothed + room).div_ceil(1 << SHIFT).clamp(bounds.min_ms, bounds.max_ms)
+    }
+
+    /// The estimate as a number, for keeping it where another worker finds it.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.smoothed) << 32 | u64::from(self.variation)
+    }
+
+    /// The estimate of [`Estimate::to_bits`]. Any other number makes an estimate too.
+    pub fn from_bits(bits: u64) -> Estimate {
+        let longest = (LONGEST_MS << SHIFT) as u32;
+        Estimate { smoothed: ((bits >> 32) as u32).min(longest), variation: (bits as u32).min(longest) }
     }
 
     /// The smoothed round trip, seconds.
@@ -114,6 +125,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_number_is_an_estimate(bits in any::<u64>(), sample in any::<u64>()) {
+            let mut estimate = Estimate::from_bits(bits);
+            prop_assert_eq!(Estimate::from_bits(estimate.to_bits()), estimate);
+            estimate.note(sample);
+            prop_assert!((5..=100).contains(&estimate.unit_ms(BOUNDS)));
+            prop_assert_eq!(Estimate::from_bits(estimate.to_bits()), estimate);
+        }
+
         #[test]
         fn any_samples_give_a_unit_within_the_bounds(samples in proptest::collection::vec(any::<u64>(), 1..50)) {
             let unit = after(&samples).unit_ms(BOUNDS);

@@ -7,6 +7,7 @@ use fastrand::Rng;
 use ratelimitly_core::client::Outcome;
 use ratelimitly_core::id::ServerId;
 use ratelimitly_core::policy::{AutoUnit, Policy};
+use ratelimitly_core::round_trip::Estimate;
 use sim::material::key;
 use sim::network::Network;
 use sim::server::{Reply, Server};
@@ -289,4 +290,20 @@ fn a_cold_start_is_no_distance() {
     sim.run(50);
     assert_eq!(failures(&sim.done), 0);
     assert_eq!(sim.client.unit_ms(), 30, "three times the first sample of 10 ms");
+}
+
+#[test]
+fn what_another_worker_has_measured_is_taken_over_and_own_samples_stay() {
+    let mut first = world(standard(), &at(30), false, 13);
+    ask(&mut first, 100, 5);
+    let measured = first.client.round_trips().next().and_then(|known| known.estimate).expect("measured");
+
+    let mut second = world(standard(), &at(30), false, 14);
+    second.client.know_round_trip(ServerId(1), measured);
+    assert_eq!(second.client.unit_ms(), 32);
+    second.client.know_round_trip(ServerId(9), measured);
+    ask(&mut second, 1, 5);
+    assert_eq!(second.sent.len(), 1, "asked once from the first admission on");
+    second.client.know_round_trip(ServerId(1), Estimate::first(90));
+    assert_eq!(second.client.unit_ms(), 32, "its own samples stay");
 }

@@ -270,6 +270,14 @@ impl Watch {
         self.pass_over(0);
     }
 
+    /// Another worker has measured a member's distance.
+    pub(super) fn know(&mut self, server: ServerId, estimate: Estimate) {
+        if let Some(position) = self.position(server) {
+            self.peers[position].estimate.get_or_insert(estimate);
+            self.set_unit();
+        }
+    }
+
     /// What is known of each member, the oldest first.
     pub(super) fn round_trips(&self) -> impl Iterator<Item = RoundTrip> {
         self.peers.iter().enumerate().map(|(position, peer)| RoundTrip {
