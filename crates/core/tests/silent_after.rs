@@ -141,8 +141,10 @@ fn a_burst_is_one_silence_and_not_many() {
         Sim::new(policy(), vec![server(1, &up, Reply::allow(1)), Server::always(2, Reply::allow(1))]);
     up.set(false);
     (0..300).for_each(|_| _ = sim.start());
+    sim.run(1);
     up.set(true);
-    sim.run(UNIT + 1);
+    sim.run(UNIT);
+    assert!(sim.done.iter().all(|done| done.completion.server == Some(ServerId(2))));
     // Hundreds of admissions were decided without it, but none longer ago than a horizon.
     ask(&mut sim, 3);
     assert_eq!(silencings(&mut sim), []);
