@@ -19,6 +19,7 @@ mod hints;
 mod key;
 mod label;
 mod loading;
+mod pages;
 mod problem;
 mod report;
 mod rules;
@@ -35,11 +36,12 @@ use ngx::ffi::ngx_conf_t;
 use ratelimitly_config::policy::DEFAULT_UNIT_MS;
 use ratelimitly_core::policy::Policy;
 
-pub use commands::COMMANDS;
+pub use commands::{COUNT, commands};
 pub use definitions::{Guard, NAME_MAX, TOKENS, Tracker, Zone};
 pub use enforcement::DryRun;
 pub use finish::{Rejected, finish};
 pub use label::Label;
+pub use pages::Pages;
 pub use report::Report;
 pub use rules::{Admission, Line, Selection};
 pub use template::{Parsed, Template};
@@ -50,6 +52,7 @@ use crate::nginx::module::ModuleIndex;
 use crate::nginx::phases::NoteIndex;
 use crate::nginx::request::Request;
 use crate::settings::{Enforcement, Settings};
+use crate::shared::Shared;
 use enforcement::Own;
 use loading::Loading;
 use report::OwnReport;
@@ -61,6 +64,8 @@ pub struct MainConf {
     pub settings: Settings,
     /// Where each request has its note of how it came to the handler.
     pub passage: Cell<NoteIndex>,
+    /// The counters in shared memory; `finish` makes them.
+    pub shared: Rc<Shared>,
     /// What only loading needs; `finish` empties it.
     loading: Loading,
 }
@@ -78,6 +83,8 @@ pub struct LocationConf {
     pub enforcement: Enforcement,
     /// Whether the rules are only tried out.
     pub dry_run: DryRun,
+    /// Whether a page of this module answers here, whose readers are never asked about.
+    is_page: bool,
     rules: Rules,
     own: Own,
     own_report: Option<OwnReport>,
@@ -89,6 +96,7 @@ impl MainConf {
         Some(MainConf {
             settings: Settings::new(Policy::standard(DEFAULT_UNIT_MS).ok()?),
             passage: Cell::default(),
+            shared: Shared::none(),
             loading: Loading::default(),
         })
     }

@@ -22,6 +22,7 @@ use crate::nginx::phases::{NoteIndex, VariableRange};
 use crate::nginx::request::{Kept, NoMemory, Request};
 use crate::nginx::timer::{Leaving, RawTimer};
 use crate::settings::{Enforcement, ReportTerms};
+use crate::shared::Shared;
 use ngx::ffi::{ngx_event_t, ngx_http_request_t};
 use ngx::http::HTTPStatus;
 use ratelimitly_core::client::{AdmissionKey, Answer, Ask};
@@ -224,7 +225,7 @@ impl Context {
     }
 
     /// Records the decision, once: a later one is ignored. Ends the waiting.
-    pub fn decide(&self, request: &Request, variables: VariableRange, end: End) {
+    pub fn decide(&self, request: &Request, variables: VariableRange, shared: &Shared, end: End) {
         let took_ms = match &*self.state.borrow() {
             State::Decided { .. } => return,
             State::Waiting { since, .. } => clock::monotonic().since(*since),
@@ -235,10 +236,21 @@ impl Context {
         let guards_alone = end == End::Deny && self.details().refusing_zones().next().is_none();
         let decision = Decision::new(end, guards_alone, &enforcement, self.is_dry_run(), took_ms);
         self.state.replace(State::Decided { decision, returned: false });
+        self.count(shared, decision);
         // An early reader (`set`, `map`) has cached "not found"; the log must see the decision.
         request.forget_variables(variables);
         if let Some(level) = enforcement.log_level {
             self.log_refusal(request, level, decision);
+        }
+    }
+
+    fn count(&self, shared: &Shared, decision: Decision) {
+        let set = shared.set();
+        set.outcome(decision.outcome as usize);
+        set.duration(decision.took_ms);
+        match decision.cause {
+            Some(cause) => set.failure(cause as usize),
+            None => self.details().count(shared, set, self.is_dry_run()),
         }
     }
 
@@ -343,7 +355,7 @@ impl Waiter {
     }
 
     /// Records the decision and lets the request go on. Both it and its context may be gone afterwards.
-    pub fn finish(self, variables: VariableRange, end: End) {
+    pub fn finish(self, variables: VariableRange, shared: &Shared, end: End) {
         let request = self.context().request;
         if self.request().connection_lost() {
             // nginx has given the request up already, and something blocked keeps its memory: no decision comes of it.
@@ -351,7 +363,7 @@ impl Waiter {
             // SAFETY: the request is live (see above) and not running; no reference into it is used from here on.
             return unsafe { Request::give_up(request.as_ptr()) };
         }
-        self.context().decide(self.request(), variables, end);
+        self.context().decide(self.request(), variables, shared, end);
         // SAFETY: the request is live (see above) and suspended: a waiting context's request always is. No reference
         // into it is used from here on.
         unsafe { Request::resume(request.as_ptr()) };

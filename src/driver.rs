@@ -24,6 +24,7 @@ use crate::nginx::log::{Level, Log};
 use crate::nginx::phases::VariableRange;
 use crate::nginx::posted::PostedEvent;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use discovering::Discovering;
 pub use notes::Notes;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
@@ -112,13 +113,18 @@ pub struct Driver {
     notes: Rc<Notes>,
     detail: Level,
     variables: VariableRange,
+    shared: Rc<Shared>,
     faults: Rc<Faults>,
     home: Weak<dyn Home>,
 }
 
 impl Driver {
     /// Sets everything up; nothing is left behind where a part fails.
-    pub fn set_up(conf: &Settings, home: &Rc<dyn Home>) -> Result<Rc<Driver>, SetUpError> {
+    pub fn set_up(
+        conf: &Settings,
+        shared: &Rc<Shared>,
+        home: &Rc<dyn Home>,
+    ) -> Result<Rc<Driver>, SetUpError> {
         // A reload that keeps the process (`master_process off`) starts no worker that would do it.
         logging::refresh(Log::of_cycle(), conf.debug);
         let key = conf.key.as_ref().ok_or(SetUpError::NoKey)?;
@@ -137,10 +143,12 @@ impl Driver {
             notes: home.notes(),
             detail: conf.detail_level(),
             variables: conf.variables.get(),
+            shared: Rc::clone(shared),
             faults: Rc::clone(&conf.faults),
             home: Rc::downgrade(home),
         });
         driver.transport.begin()?;
+        shared.new_client();
         Ok(driver)
     }
 
@@ -198,9 +206,21 @@ impl Driver {
             return;
         }
         self.stirred.set(now);
+        self.share_distance();
         let Ok(fresh) = seed(&self.faults) else { return };
         if self.with_core("stirring the generator", |core| core.stir(&fresh)).is_some() {
             Log::of_cycle().write(Level::Debug, format_args!("ratelimitly: fresh random bytes mixed in"));
+        }
+    }
+
+    /// Shows in the metrics how far the servers are.
+    fn share_distance(&self) {
+        let distance = self.with_core("the distance of servers", |core| {
+            let answering = core.round_trips().find(|member| !member.silent);
+            (core.unit_ms(), answering.and_then(|member| member.estimate).map(|found| found.smoothed_s()))
+        });
+        if let Some((unit_ms, round_trip_s)) = distance {
+            self.shared.distance(unit_ms, round_trip_s);
         }
     }
 

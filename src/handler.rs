@@ -79,7 +79,7 @@ fn admit(request: &Request, kept: &CycleConf) -> Status {
 /// Nothing is asked here; a report may be sent at the end.
 fn pass(kept: &CycleConf, location: &LocationConf) -> Status {
     if location.report.is_some() {
-        kept.worker.prepare_report(kept.settings());
+        kept.worker.prepare_report(kept.settings(), &kept.conf.shared);
     }
     Status::NGX_DECLINED
 }
@@ -96,7 +96,7 @@ fn status(context: &Context, decision: Decision) -> Status {
 }
 
 fn decide(request: &Request, context: &Context, kept: &CycleConf, end: End) -> Status {
-    context.decide(request, kept.settings().variables.get(), end);
+    context.decide(request, kept.settings().variables.get(), &kept.conf.shared, end);
     context.decision().map_or(Status::NGX_DECLINED, |decision| status(context, decision))
 }
 
@@ -202,7 +202,7 @@ fn try_start(
     }
     let Question { ask, selection } = question;
     context.ask(request, admission, &ask, selection)?;
-    let driver = kept.worker.driver(kept.settings())?;
+    let driver = kept.worker.driver(kept.settings(), &kept.conf.shared)?;
     driver.start(context, &ask).map_err(|refused| in_admission(refused, selection))?;
     Ok(Started::Asked)
 }
@@ -273,6 +273,9 @@ fn note_not_started(request: &Request, location: &LocationConf, kept: &CycleConf
 
 fn report(request: &Request) {
     let Some(context) = Context::of(request).filter(|_| request.is_main()) else { return };
+    if context.is_skipped() {
+        CycleConf::of_request(request).conf.shared.skipped();
+    }
     let Some(to) = context.report() else { return };
     let refused = context.decision().is_some_and(|decision| decision.refusal().is_some());
     if refused || context.is_waiting() || request.connection_lost() {

@@ -15,8 +15,10 @@ mod fault;
 mod handler;
 mod logging;
 mod nginx;
+mod pages;
 mod render;
 mod settings;
+mod shared;
 mod variable;
 mod worker;
 
@@ -27,7 +29,9 @@ use crate::nginx::cycle::{self, Cycle};
 use crate::nginx::log::Log;
 use crate::nginx::phases::Phase;
 use ngx::core::Status;
-use ngx::ffi::{self, ngx_conf_t, ngx_cycle_t, ngx_http_module_t, ngx_int_t, ngx_module_t, ngx_uint_t};
+use ngx::ffi::{
+    self, ngx_command_t, ngx_conf_t, ngx_cycle_t, ngx_http_module_t, ngx_int_t, ngx_module_t, ngx_uint_t,
+};
 
 static CONTEXT: ngx_http_module_t = ngx_http_module_t {
     preconfiguration: Some(preconfiguration),
@@ -40,6 +44,9 @@ static CONTEXT: ngx_http_module_t = ngx_http_module_t {
     merge_loc_conf: Some(conf::merge_location_conf),
 };
 
+/// nginx reads the table, nobody writes it.
+static mut COMMANDS: [ngx_command_t; conf::COUNT] = conf::commands::<pages::Handlers>();
+
 /// The list of modules in this shared object, under the names that nginx looks for.
 mod exported {
     use super::ngx_http_ratelimitly_module;
@@ -51,7 +58,7 @@ mod exported {
 #[allow(non_upper_case_globals)]
 pub static mut ngx_http_ratelimitly_module: ngx_module_t = ngx_module_t {
     ctx: (&raw const CONTEXT).cast_mut().cast(),
-    commands: (&raw const conf::COMMANDS).cast_mut().cast(),
+    commands: (&raw const COMMANDS).cast_mut().cast(),
     type_: ffi::NGX_HTTP_MODULE as ngx_uint_t,
     init_module: Some(init_module),
     init_process: Some(init_process),
@@ -91,11 +98,21 @@ fn status<E>(result: Result<(), E>) -> Status {
 }
 
 /// A new cycle is about to take over. Where the process stays the same the old cycle's driver goes once it is idle.
-unsafe extern "C" fn init_module(_new: *mut ngx_cycle_t) -> ngx_int_t {
+unsafe extern "C" fn init_module(new: *mut ngx_cycle_t) -> ngx_int_t {
+    // SAFETY: nginx passes the new cycle, which is complete but for its modules' part.
+    let new = unsafe { Cycle::from_ptr(new) };
     border::guarded("a new cycle", (), || {
         if cycle::is_single_process() {
             // The old cycle may be of a configuration without this module.
-            Cycle::with_current(|old| CycleConf::of_cycle(old).map(|old| old.worker.retire()));
+            let is_first = Cycle::with_current(|old| {
+                if let Some(old) = CycleConf::of_cycle(old) {
+                    old.worker.retire();
+                }
+                !old.is_complete()
+            });
+            if let Some(new) = CycleConf::of_cycle(new).filter(|_| !is_first) {
+                new.conf.shared.begin(true);
+            }
         }
     });
     Status::NGX_OK.0
@@ -106,10 +123,11 @@ unsafe extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
     let cycle = unsafe { Cycle::from_ptr(cycle) };
     border::guarded("a worker's start", (), || {
         logging::install();
-        logging::refresh(
-            Log::of_cycle(),
-            CycleConf::of_cycle(cycle).is_some_and(|kept| kept.settings().debug),
-        );
+        let kept = CycleConf::of_cycle(cycle);
+        logging::refresh(Log::of_cycle(), kept.is_some_and(|kept| kept.settings().debug));
+        if let Some(kept) = kept {
+            kept.conf.shared.begin(cycle::is_single_process());
+        }
     });
     Status::NGX_OK.0
 }
@@ -120,6 +138,7 @@ unsafe extern "C" fn exit_process(cycle: *mut ngx_cycle_t) {
     border::guarded("a worker's end", (), || {
         if let Some(kept) = CycleConf::of_cycle(cycle) {
             kept.worker.shut_down();
+            kept.conf.shared.leave();
         }
     });
 }

@@ -7,6 +7,7 @@ use crate::driver::{Driver, Home, Notes, SetUpError, Unavailable};
 use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
 use crate::settings::Settings;
+use crate::shared::Shared;
 use ratelimitly_core::time::Millis;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -37,7 +38,7 @@ struct Slot {
 impl WorkerSlot {
     /// The worker's driver, set up now if need be. A set-up that fails is logged, and requests until the end of the
     /// back-off get `Unavailable` at once.
-    pub fn driver(&self, conf: &Settings) -> Result<Rc<Driver>, Unavailable> {
+    pub fn driver(&self, conf: &Settings, shared: &Rc<Shared>) -> Result<Rc<Driver>, Unavailable> {
         if let Ok(driver) = self.existing() {
             return Ok(driver);
         }
@@ -47,7 +48,7 @@ impl WorkerSlot {
         }
         let _one_at_a_time = SettingUp::begin(&self.slot.setting_up)?;
         let home: Rc<dyn Home> = self.slot.clone();
-        match Driver::set_up(conf, &home) {
+        match Driver::set_up(conf, shared, &home) {
             Ok(driver) => {
                 self.slot.failures.set(0);
                 self.slot.notes.set_up();
@@ -63,10 +64,10 @@ impl WorkerSlot {
 
     /// Sets the worker up for a report to come, except for a cycle of the past. The log phase must not do it: nginx may be in
     /// the middle of closing connections there, because it has run out of them, and the set-up opens one.
-    pub fn prepare_report(&self, conf: &Settings) {
+    pub fn prepare_report(&self, conf: &Settings, shared: &Rc<Shared>) {
         if !self.slot.retired.get() {
             // A failure is logged, and met again by the report.
-            let _ = self.driver(conf);
+            let _ = self.driver(conf, shared);
         }
     }
 

@@ -10,8 +10,9 @@ use ngx::ffi::{
 };
 
 use crate::conf::hints::{Explained, Slip, warn_of_text};
+use crate::conf::pages::Pages;
 use crate::conf::problem::Problem;
-use crate::conf::{LocationConf, MainConf, define, enforcement, key, report, rules, settings};
+use crate::conf::{LocationConf, MainConf, define, enforcement, key, pages, report, rules, settings};
 use crate::nginx::border::guarded;
 use crate::nginx::conf::Conf;
 use crate::nginx::log::Level;
@@ -36,6 +37,11 @@ const fn http(name: &'static CStr, set: Setter) -> ngx_command_t {
 /// A directive of servers and locations.
 const fn place(name: &'static CStr, set: Setter) -> ngx_command_t {
     command(name, NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET, set)
+}
+
+/// A directive of locations alone.
+const fn page(name: &'static CStr, set: Setter) -> ngx_command_t {
+    command(name, NGX_HTTP_LOC_CONF, NGX_HTTP_LOC_CONF_OFFSET, set)
 }
 
 /// A directive of the http block, servers and locations. In the http block its configuration is the one that servers
@@ -143,31 +149,51 @@ place_setter!(set_rule, rules::rule);
 place_setter!(set_label, rules::label);
 place_setter!(set_report, report::report);
 
-const COUNT: usize = 21 + cfg!(feature = "fault-injection") as usize;
+/// `ratelimitly_metrics`, whose handler another room has.
+unsafe extern "C" fn set_metrics<P: Pages>(
+    cf: *mut ngx_conf_t,
+    _cmd: *mut ngx_command_t,
+    conf: *mut c_void,
+) -> *mut c_char {
+    // SAFETY: nginx passes the loader and, by the table's offset, this module's location configuration; the main one is
+    // another value. Nothing else refers to either during the call.
+    let (cf, location) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<LocationConf>()) };
+    answer(cf, || {
+        let main = cf.http_conf(ModuleIndex::own()).ok_or(Problem::NoHttp)?;
+        // SAFETY: as above.
+        pages::metrics(cf, unsafe { main.cast::<MainConf>().as_mut() }, location, Some(P::metrics))
+    })
+}
 
-/// Every directive, ended by an empty entry. nginx reads the table, nobody writes it.
-pub static mut COMMANDS: [ngx_command_t; COUNT] = [
-    http(c"ratelimitly_auth_key", set_auth_key),
-    http(c"ratelimitly_auth_key_file", set_auth_key_file),
-    http(c"ratelimitly_dns_srv", set_dns_srv),
-    http(c"ratelimitly_dns_resolver", set_dns_resolver),
-    http(c"ratelimitly_resolver", set_dns_resolver),
-    http(c"ratelimitly_policy", set_policy),
-    http(c"ratelimitly_bind", set_bind),
-    http(c"ratelimitly_debug", set_debug),
-    http(c"ratelimitly_zone", set_zone),
-    http(c"ratelimitly_tracker", set_tracker),
-    http(c"ratelimitly_guard", set_guard),
-    http(c"ratelimitly_group", set_group),
-    #[cfg(feature = "fault-injection")]
-    http(c"ratelimitly_fault", set_fault),
-    anywhere(c"ratelimitly_fail", set_fail),
-    anywhere(c"ratelimitly_fail_status", set_fail_status),
-    anywhere(c"ratelimitly_deny_status", set_deny_status),
-    anywhere(c"ratelimitly_dry_run", set_dry_run),
-    anywhere(c"ratelimitly_log_level", set_log_level),
-    place(c"ratelimitly", set_rule),
-    place(c"ratelimitly_label", set_label),
-    place(c"ratelimitly_report", set_report),
-    NULL,
-];
+/// Entries of [`commands`].
+pub const COUNT: usize = 22 + cfg!(feature = "fault-injection") as usize;
+
+/// Every directive, ended by an empty entry, with the pages that `P` has.
+pub const fn commands<P: Pages>() -> [ngx_command_t; COUNT] {
+    [
+        http(c"ratelimitly_auth_key", set_auth_key),
+        http(c"ratelimitly_auth_key_file", set_auth_key_file),
+        http(c"ratelimitly_dns_srv", set_dns_srv),
+        http(c"ratelimitly_dns_resolver", set_dns_resolver),
+        http(c"ratelimitly_resolver", set_dns_resolver),
+        http(c"ratelimitly_policy", set_policy),
+        http(c"ratelimitly_bind", set_bind),
+        http(c"ratelimitly_debug", set_debug),
+        http(c"ratelimitly_zone", set_zone),
+        http(c"ratelimitly_tracker", set_tracker),
+        http(c"ratelimitly_guard", set_guard),
+        http(c"ratelimitly_group", set_group),
+        #[cfg(feature = "fault-injection")]
+        http(c"ratelimitly_fault", set_fault),
+        anywhere(c"ratelimitly_fail", set_fail),
+        anywhere(c"ratelimitly_fail_status", set_fail_status),
+        anywhere(c"ratelimitly_deny_status", set_deny_status),
+        anywhere(c"ratelimitly_dry_run", set_dry_run),
+        anywhere(c"ratelimitly_log_level", set_log_level),
+        place(c"ratelimitly", set_rule),
+        place(c"ratelimitly_label", set_label),
+        place(c"ratelimitly_report", set_report),
+        page(c"ratelimitly_metrics", set_metrics::<P>),
+        NULL,
+    ]
+}

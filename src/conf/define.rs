@@ -36,7 +36,8 @@ pub fn zone(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let (bucket_text, rate_text) = (required(bucket, "bucket", ZONE)?, required(rate, "rate", ZONE)?);
     let bucket = identity(cf, "bucket", bucket_text)?;
     let rate = judged(cf, "rate", rate_text, parse_rate)?;
-    main.loading.zones.insert(name, Zone::new(name, bucket, rate), cf.place());
+    let number = main.loading.zones.names().len();
+    main.loading.zones.insert(name, Zone::new(name, number, bucket, rate), cf.place());
     let warnings = &mut main.loading.warnings;
     doubts::chosen(cf, warnings, bucket_text);
     doubts::spoiled(cf, warnings, "ratelimitly_zone", Value::Name("bucket"), bucket_text);
@@ -82,7 +83,8 @@ pub fn guard(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let tracker = Rc::clone(main.loading.trackers.refer(required(tracker, "tracker", GUARD)?)?);
     let threshold_text = required(threshold, "threshold", GUARD)?;
     let threshold = judged(cf, "threshold", threshold_text, |text| milliseconds("threshold", text))?;
-    let guard = main.loading.guards.insert(name, Guard::new(name, tracker, threshold), cf.place());
+    let number = main.loading.guards.names().len();
+    let guard = main.loading.guards.insert(name, Guard::new(name, number, tracker, threshold), cf.place());
     let warnings = &mut main.loading.warnings;
     doubts::spoiled(cf, warnings, "ratelimitly_guard", Value::Figure("threshold"), threshold_text);
     doubts::guard(cf, warnings, &guard, threshold_text);

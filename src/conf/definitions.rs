@@ -22,6 +22,8 @@ pub const TOKENS: u16 = 1;
 pub struct Zone {
     /// The zone's name.
     pub name: Rc<[u8]>,
+    /// Its place among the zones, by which it is counted.
+    pub number: usize,
     /// The bucket.
     pub bucket: Template,
     /// The rate.
@@ -32,10 +34,10 @@ pub struct Zone {
 
 impl Zone {
     /// Computes what can be computed now.
-    pub fn new(name: &[u8], bucket: Template, rate: Parsed<Rate>) -> Zone {
+    pub fn new(name: &[u8], number: usize, bucket: Template, rate: Parsed<Rate>) -> Zone {
         let fixed =
             bucket.fixed().zip(rate.fixed()).map(|(bucket, rate)| Zone::resource(bucket, rate, TOKENS));
-        Zone { name: name.into(), bucket, rate, fixed }
+        Zone { name: name.into(), number, bucket, rate, fixed }
     }
 
     /// The block that asks `bucket` for one occurrence's tokens.
@@ -73,6 +75,8 @@ impl Tracker {
 pub struct Guard {
     /// The guard's name.
     pub name: Rc<[u8]>,
+    /// Its place among the guards, by which it is counted.
+    pub number: usize,
     /// Its tracker.
     pub tracker: Rc<Tracker>,
     /// The threshold, milliseconds.
@@ -83,14 +87,14 @@ pub struct Guard {
 
 impl Guard {
     /// Computes what can be computed now.
-    pub fn new(name: &[u8], tracker: Rc<Tracker>, threshold: Parsed<u32>) -> Guard {
+    pub fn new(name: &[u8], number: usize, tracker: Rc<Tracker>, threshold: Parsed<u32>) -> Guard {
         let fixed = tracker.fixed.zip(threshold.fixed());
         let fixed = fixed.map(|(id, threshold_ms)| GuardBlock {
             tracker: id,
             settings: tracker.settings,
             threshold_ms,
         });
-        Guard { name: name.into(), tracker, threshold, fixed }
+        Guard { name: name.into(), number, tracker, threshold, fixed }
     }
 }
 
@@ -104,12 +108,18 @@ pub struct Group {
 pub struct Definitions<T> {
     kind: Kind,
     by_name: HashMap<Box<[u8]>, (Rc<T>, Place)>,
+    names: Vec<Box<[u8]>>,
 }
 
 impl<T> Definitions<T> {
     /// None yet.
     pub fn new(kind: Kind) -> Definitions<T> {
-        Definitions { kind, by_name: HashMap::new() }
+        Definitions { kind, by_name: HashMap::new(), names: Vec::new() }
+    }
+
+    /// The names, in the order of their definitions.
+    pub fn names(&self) -> &[Box<[u8]>] {
+        &self.names
     }
 
     /// Refuses a name that is taken, before its definition is read any further.
@@ -127,6 +137,7 @@ impl<T> Definitions<T> {
     pub fn insert(&mut self, name: &[u8], definition: T, place: Place) -> Rc<T> {
         let definition = Rc::new(definition);
         self.by_name.insert(name.into(), (Rc::clone(&definition), place));
+        self.names.push(name.into());
         definition
     }
 

@@ -18,6 +18,7 @@ use crate::nginx::conf::{Conf, NoMemory, Place, ResolverSettings};
 use crate::nginx::log::Level;
 use crate::nginx::module::ModuleIndex;
 use crate::settings::Settings;
+use crate::shared::{Definitions, Shared};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -61,6 +62,12 @@ fn complete(cf: &Conf, main: &mut MainConf) -> Result<(), Rejected> {
         let place = loading.given.resolver_place.as_ref().unwrap_or(&in_effect);
         let refused = |problem| refuse(cf, place, "ratelimitly_dns_resolver", problem);
         main.settings.dns = dns_settings(cf, own).map_err(refused)?;
+    }
+    if loading.in_effect.place().is_some() || loading.given.page.is_some() {
+        let names = [loading.zones.names(), loading.guards.names()].map(<[_]>::to_vec);
+        let [zones, guards] = names;
+        let unit_ms = main.settings.policy.unit_ms();
+        main.shared = Shared::of_conf(cf, Definitions { zones, guards }, unit_ms)?;
     }
     checks::check_all(cf, loading);
     Ok(())

@@ -43,6 +43,8 @@ pub struct Given {
     pub policy: Option<Place>,
     /// Whether it leaves the longest unit of `unit=auto` to the default.
     pub max_unit_is_default: bool,
+    /// The first page of this module's own.
+    pub page: Option<()>,
     /// `ratelimitly_debug`.
     pub debug: Option<()>,
 }

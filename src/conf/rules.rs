@@ -112,6 +112,11 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// No rule, whatever is inherited. Where it stands matters to nobody any more.
+    fn off() -> Rules {
+        Rules { is_off: true, ..Rules::default() }
+    }
+
     /// The index of a guard, which is added if it is new.
     fn guard(&mut self, guard: &Rc<Guard>) -> usize {
         self.guards.iter().position(|known| Rc::ptr_eq(known, guard)).unwrap_or_else(|| {
@@ -133,10 +138,10 @@ impl Rules {
 
     /// What the context itself has: nothing, no rule, or rules.
     fn take(&mut self) -> Option<Option<Rc<Admission>>> {
-        let place = self.place.take()?;
         if self.is_off {
             return Some(None);
         }
+        let place = self.place.take()?;
         let (zones, guards) = (std::mem::take(&mut self.zones), std::mem::take(&mut self.guards));
         let lines = std::mem::take(&mut self.lines);
         let is_plain = !lines.is_empty() && lines.iter().all(Line::is_plain);
@@ -263,6 +268,10 @@ pub fn label(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Res
 
 /// Completes `child` with what it inherits from `parent`, and notes what is in effect there.
 pub fn merge(main: &mut MainConf, parent: &LocationConf, child: &mut LocationConf) {
+    if child.is_page {
+        // Whoever reads the page must never be refused or waited for.
+        (child.rules, child.own_report) = (Rules::off(), Some(OwnReport::Off));
+    }
     let in_effect = &mut main.loading.in_effect;
     child.admission = child.rules.take().unwrap_or_else(|| parent.admission.clone());
     child.label = child.label.take().or_else(|| parent.label.clone());

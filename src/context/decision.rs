@@ -3,6 +3,7 @@
 //! Made by the driver and the handler; kept in the context, which the variables read. It asks, waits and logs nothing.
 
 use crate::settings::{Enforcement, Fail};
+use crate::shared::{CAUSES, OUTCOMES};
 use ngx::http::HTTPStatus;
 use ratelimitly_core::client::{self, Failure};
 
@@ -29,7 +30,7 @@ impl From<client::Outcome> for End {
     }
 }
 
-/// Why there is no valid result.
+/// Why there is no valid result, in the order of [`CAUSES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// No server answered in time.
@@ -64,20 +65,11 @@ impl From<Failure> for Cause {
 impl Cause {
     /// The word in log lines and in `$ratelimitly_failure`.
     pub fn word(self) -> &'static str {
-        match self {
-            Cause::Timeout => "timeout",
-            Cause::Discovery => "discovery",
-            Cause::Send => "send",
-            Cause::Cardinality => "cardinality",
-            Cause::InvalidValue => "invalid-value",
-            Cause::WindowAboveQuota => "window-above-quota",
-            Cause::WorkerNotSetUp => "worker-not-set-up",
-            Cause::Internal => "internal",
-        }
+        CAUSES[self as usize]
     }
 }
 
-/// What an admission came to.
+/// What an admission came to, in the order of [`OUTCOMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Allowed.
@@ -99,15 +91,7 @@ pub enum Outcome {
 impl Outcome {
     /// The text of `$ratelimitly_outcome`.
     pub fn word(self) -> &'static str {
-        match self {
-            Outcome::Allow => "allow",
-            Outcome::Deny => "deny",
-            Outcome::FailOpen => "fail_open",
-            Outcome::FailClose => "fail_close",
-            Outcome::Error => "error",
-            Outcome::DenyDryRun => "deny_dry_run",
-            Outcome::FailCloseDryRun => "fail_close_dry_run",
-        }
+        OUTCOMES[self as usize]
     }
 
     /// The text of `$ratelimitly_verdict`; only a valid result has one.

@@ -6,6 +6,7 @@
 
 use crate::conf::{Admission, Guard, Selection, Zone};
 use crate::nginx::request::PoolSlice;
+use crate::shared::{GuardCount, Set, Shared, ZoneCount};
 use ratelimitly_core::client::{Answer, Ask, GuardResult};
 use ratelimitly_core::id::ServerId;
 use ratelimitly_core::limits::ZoneResult;
@@ -125,6 +126,24 @@ impl Details {
             (guard.latency_ms, guard.refused) = (result.latency_ms, result.refused);
         }
         self.server = Some(server);
+    }
+
+    /// Counts what the deciding answer said of each zone and guard.
+    pub fn count(&self, shared: &Shared, set: Set<'_>, is_dry_run: bool) {
+        let Some(admission) = self.answered() else { return };
+        for asked in self.zones.as_ref() {
+            if let Some(zone) = admission.zones.get(usize::from(asked.index)) {
+                let refused = if is_dry_run { ZoneCount::DenyDryRun } else { ZoneCount::Deny };
+                set.zone(zone.number, if asked.deficit > 0 { refused } else { ZoneCount::Pass });
+            }
+        }
+        for asked in self.guards.as_ref() {
+            if let Some(guard) = admission.guards.get(usize::from(asked.index)) {
+                let refused = if is_dry_run { GuardCount::DenyDryRun } else { GuardCount::Deny };
+                set.guard(guard.number, if asked.refused { refused } else { GuardCount::Pass });
+                shared.guard_latency(guard.number, asked.latency_ms);
+            }
+        }
     }
 
     /// How many guards and zones were asked.

@@ -46,14 +46,18 @@ impl Driver {
             Event::Waits(nameservers) => return self.discovering.waits(&nameservers),
             Event::Usable(membership) => {
                 let membership = self.discovering.remember(membership, None);
+                self.shared.members(membership.members().len());
                 self.with_core("members", |core| core.handle_usable(now, membership));
             }
             Event::Ended(Ok(found)) => {
                 let found = self.discovering.found(found);
+                self.shared.members(found.membership.members().len());
+                self.shared.discovery(true);
                 self.with_core("members", |core| core.handle_discovered(now, found));
             }
             Event::Ended(Err(error)) => {
                 self.discovering.lines.failed(&error);
+                self.shared.discovery(false);
                 self.with_core("a failed discovery", |core| core.handle_discovery_failed(now));
             }
         }

@@ -10,7 +10,7 @@ use crate::nginx::connection::OpenError;
 use crate::nginx::log::{Level, Log};
 use crate::nginx::udp::SendError;
 use ratelimitly_config::text::Count;
-use ratelimitly_core::client::{Completion, Counters, Failure, Outcome, Silencing};
+use ratelimitly_core::client::{Completion, Failure, Outcome, RECEIVED_COUNTS, SENT_COUNTS, Silencing};
 use ratelimitly_core::outage::{End, Outage, Words};
 use ratelimitly_core::pace::{Paced, PacedBy};
 use ratelimitly_core::time::Millis;
@@ -73,8 +73,9 @@ pub struct Notes {
     answers: Kind,
     set_up: Kind,
     internal: Kind,
-    /// Wrong counts and failed sends of last time.
-    seen: Cell<(u64, u64)>,
+    /// Answers of wrong counts, and failed sends, of last time.
+    wrong: Cell<u64>,
+    unsent: Cell<u64>,
     cardinality: RefCell<Paced>,
     send_errors: RefCell<Paced>,
     socket: RefCell<Paced>,
@@ -97,7 +98,8 @@ impl Default for Notes {
             answers: Kind::new(&ANSWERS),
             set_up: Kind::new(&SET_UP),
             internal: Kind::new(&INTERNAL),
-            seen: Cell::default(),
+            wrong: Cell::default(),
+            unsent: Cell::default(),
             cardinality: RefCell::default(),
             send_errors: RefCell::default(),
             socket: RefCell::default(),
@@ -152,7 +154,8 @@ impl Notes {
     /// The worker has a client, whose counters begin at 0.
     pub fn set_up(&self) {
         self.set_up.succeeded(clock::monotonic());
-        self.seen.take();
+        self.wrong.set(0);
+        self.unsent.set(0);
     }
 
     /// The worker could not be set up.
@@ -168,32 +171,35 @@ impl Notes {
         }
     }
 
-    /// Compares the core's counters with those of last time and logs what went wrong since.
-    pub(super) fn counters(&self, counters: &Counters) {
-        let (wrong, unsent) = self.seen.replace((counters.received.cardinality, counters.send_errors));
-        if counters.received.cardinality != wrong {
+    /// Compares what the core has received with last time, and logs what went wrong since.
+    #[inline]
+    pub(super) fn received(&self, counts: &[u64; RECEIVED_COUNTS]) {
+        let [_, _, _, _, _, cardinality] = *counts;
+        if self.wrong.replace(cardinality) != cardinality {
             warn(
                 &self.cardinality,
                 format_args!(
-                    "a response has another number of results than its request asked for; {} so far",
-                    counters.received.cardinality
-                ),
-            );
-        }
-        if counters.send_errors != unsent
-            && let Some((to, error)) = self.refused.get()
-        {
-            warn(
-                &self.send_errors,
-                format_args!(
-                    "sending to a server's address failed: {to}: {error}; {} sends so far",
-                    counters.send_errors
+                    "a response has another number of results than its request asked for; {cardinality} so far"
                 ),
             );
         }
     }
 
-    /// A send that failed; `counters` logs it.
+    /// The same with what it has sent.
+    #[inline]
+    pub(super) fn sent(&self, counts: &[u64; SENT_COUNTS]) {
+        let [_, _, _, _, _, errors, _, _] = *counts;
+        if self.unsent.replace(errors) != errors
+            && let Some((to, error)) = self.refused.get()
+        {
+            warn(
+                &self.send_errors,
+                format_args!("sending to a server's address failed: {to}: {error}; {errors} sends so far"),
+            );
+        }
+    }
+
+    /// A send that failed; `sent` logs it.
     pub(super) fn send_refused(&self, to: SocketAddr, error: SendError) {
         self.refused.set(Some((to, error)));
     }

@@ -19,7 +19,9 @@ impl Driver {
         if keep_ms.is_none() {
             return;
         }
-        match self.transport.replace(keep_ms) {
+        let replaced = self.transport.replace(keep_ms);
+        self.shared.rebind(replaced.is_ok());
+        match replaced {
             Ok((old, new)) => {
                 self.with_core("a new port", |core| core.handle_rebound());
                 self.notes.left_silent_port(old, new);
@@ -59,7 +61,9 @@ impl Driver {
         if !self.rebind_is_possible() {
             return;
         }
-        match self.transport.replace(None) {
+        let replaced = self.transport.replace(None);
+        self.shared.rebind(replaced.is_ok());
+        match replaced {
             Ok((old, new)) => {
                 self.with_core("a rebind", |core| core.handle_rebound());
                 self.notes.rebound(old, new);

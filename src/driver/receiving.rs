@@ -60,6 +60,14 @@ impl Driver {
     /// Takes in what the sockets have, and notes what that decides.
     fn read(&self) {
         let read = self.with_core("receiving", |core| self.transport.read(core)).unwrap_or_default();
+        if read.datagrams > 0 && self.is_live() {
+            let core = self.core.borrow();
+            self.shared.received(core.received());
+            self.notes.received(core.received());
+        }
+        if read.dropped > 0 {
+            self.shared.dropped(read.dropped);
+        }
         let mut backlog = self.reading.backlog.get();
         backlog.note_read(read.datagrams, !read.more);
         self.reading.backlog.set(backlog);

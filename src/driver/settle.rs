@@ -61,11 +61,12 @@ impl Driver {
             }
         }
         drop(running);
-        self.notes.counters(&self.core.borrow().counters());
         self.note_silencings();
         self.discover_if_due();
         self.rebind_if_due();
-        if self.in_flight() == 0
+        let in_flight = self.in_flight();
+        self.shared.in_flight(in_flight);
+        if in_flight == 0
             && let Some(home) = self.home.upgrade()
         {
             home.idle();
@@ -80,6 +81,11 @@ impl Driver {
             return;
         }
         while self.with_core("sending", |core| self.transport.send(core)) == Some(true) {}
+        if self.is_live() {
+            let sent = self.core.borrow().sent();
+            self.shared.sent(&sent);
+            self.notes.sent(&sent);
+        }
     }
 
     fn arm_deadlines(&self) {
@@ -99,7 +105,7 @@ impl Driver {
             any = true;
             // A panic in here must not lose the waiter.
             border::guarded("an admission's log lines", (), || self.note_end(&waiter, &completion));
-            waiter.finish(self.variables, completion.outcome.into());
+            waiter.finish(self.variables, &self.shared, completion.outcome.into());
         }
         any
     }
@@ -140,7 +146,7 @@ impl Driver {
         }
         for index in 0..self.waiting.slots() {
             if let Some(waiter) = self.waiting.take_slot(index) {
-                waiter.finish(self.variables, End::Failed(Cause::Internal));
+                waiter.finish(self.variables, &self.shared, End::Failed(Cause::Internal));
             }
         }
     }

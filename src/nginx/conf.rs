@@ -210,6 +210,14 @@ impl Conf {
         })
     }
 
+    /// An HTTP module's configuration of the location that is being read.
+    pub fn location_conf(&self, module: ModuleIndex) -> Option<NonNull<c_void>> {
+        self.http_context().and_then(|context| {
+            // SAFETY: inside a location `ctx` is the location's own context, with an entry for each HTTP module.
+            NonNull::new(unsafe { *context.loc_conf.add(module.get()) })
+        })
+    }
+
     fn http_context(&self) -> Option<&ngx_http_conf_ctx_t> {
         // SAFETY: inside http{}, where every callback of an HTTP module runs, `ctx` is the block's context.
         unsafe { (*self.as_ptr()).ctx.cast::<ngx_http_conf_ctx_t>().as_ref() }

@@ -46,6 +46,12 @@ impl Cycle {
         }
     }
 
+    /// Whether the cycle has its modules: nginx's provisional one, before the first is loaded, has none.
+    pub fn is_complete(&self) -> bool {
+        // SAFETY: a plain word of a live cycle.
+        unsafe { !(*self.0.get()).modules.is_null() }
+    }
+
     /// With `master_process off` a reload may add this module; the cycle before it has never heard of it.
     fn loads_own_module(&self) -> bool {
         // SAFETY: a complete cycle's list of modules ends in null, and it does not change any more; a provisional one has

@@ -23,6 +23,7 @@ mod keepalive;
 mod kitchen;
 mod lifecycle;
 mod limits;
+mod metrics;
 mod outage;
 mod packaging;
 mod pressure;

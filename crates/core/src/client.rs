@@ -33,6 +33,12 @@ pub use types::{
 };
 pub use watch::{RoundTrip, Silencing};
 
+/// Counts of [`Client::sent`]: requests, replays, completions, reports and probes that the system took, sends that failed,
+/// latency reports that were sent, latency reports that failed.
+pub const SENT_COUNTS: usize = 8;
+/// Counts of [`Client::received`].
+pub const RECEIVED_COUNTS: usize = 6;
+
 use self::discovery::Discovery;
 use self::judge::TakenCounts;
 use self::outbox::{Cause, Outbox};
@@ -476,10 +482,25 @@ impl Client {
         self.rebind_pending = false;
     }
 
+    /// What was sent so far, for a caller that looks after each batch: the fields of [`Counters`] in the order of
+    /// [`SENT_COUNTS`].
+    #[inline]
+    pub fn sent(&self) -> [u64; SENT_COUNTS] {
+        let [requests, replays, completions, reports, probes] = *self.outbox.sent();
+        let Reports { sent, failed } = self.outbox.reports;
+        [requests, replays, completions, reports, probes, self.send_errors, sent, failed]
+    }
+
+    /// What was received so far: the fields of [`Received`], in their order.
+    #[inline]
+    pub fn received(&self) -> &[u64; RECEIVED_COUNTS] {
+        &self.received
+    }
+
     /// Counters since the client was made.
     pub fn counters(&self) -> Counters {
         Counters {
-            sent: self.outbox.sent(),
+            sent: Sent::of(self.outbox.sent()),
             send_errors: self.send_errors,
             received: Received::of(&self.received),
             reports: self.outbox.reports,

@@ -16,10 +16,11 @@ fn captures(pattern_text: &str, text: &str) -> Vec<String> {
 /// Name and contexts of each directive in the table that nginx reads.
 fn in_source() -> BTreeMap<String, &'static str> {
     let table = text("src/conf/commands.rs");
-    let entry = pattern(r#"(?m)^ *(http|anywhere|place)\(c"(\w+)", \w+\),$"#);
+    let entry = pattern(r#"(?m)^ *(http|anywhere|place|page)\(c"(\w+)", [\w:<>]+\),$"#);
     let contexts = |kind: &str| match kind {
         "http" => "http",
         "anywhere" => "http, server, location",
+        "page" => "location",
         _ => "server, location",
     };
     entry.captures_iter(&table).map(|found| (found[2].to_owned(), contexts(&found[1]))).collect()
@@ -64,7 +65,7 @@ fn m05_the_reference_tells_the_contexts_of_each_directive() {
 fn every_directive_is_in_an_example() {
     let examples = text("nginx-conf/full.conf") + &text("docs/configuration.md");
     for (name, _) in in_source() {
-        let used = pattern(&format!(r"(?m)^ *{name} .*;?$"));
+        let used = pattern(&format!(r"(?m)^ *{name}( .*;?|;)$"));
         assert!(used.is_match(&examples) || name == "ratelimitly_resolver", "{name} is shown nowhere");
     }
 }

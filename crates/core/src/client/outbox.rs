@@ -235,8 +235,9 @@ impl Outbox {
     }
 
     /// Datagrams that the system took.
-    pub(super) fn sent(&self) -> Sent {
-        Sent::of(&self.sent)
+    #[inline]
+    pub(super) fn sent(&self) -> &[u64; PROBE + 1] {
+        &self.sent
     }
 
     /// Accounts for a transmit that has left the queue.
@@ -265,7 +266,7 @@ impl Outbox {
 }
 
 impl Sent {
-    fn of(counts: &[u64; PROBE + 1]) -> Sent {
+    pub(super) fn of(counts: &[u64; PROBE + 1]) -> Sent {
         let [requests, replays, completions, reports, probes] = *counts;
         Sent { requests, replays, completions, reports, probes }
     }

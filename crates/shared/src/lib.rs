@@ -1,0 +1,20 @@
+//! What nginx's processes share: where each count lies among the words of a shared area, and the page that Prometheus reads.
+//!
+//! Called by the module's `shared` room, which gets the words from nginx. The words are atomic, so that every function here is
+//! safe whatever another process does meanwhile. No nginx, no memory of its own, no clock: a caller says what time it is and
+//! which processes live.
+#![forbid(unsafe_code)]
+
+mod counters;
+mod digest;
+mod label;
+mod layout;
+mod page;
+mod processes;
+mod reading;
+
+pub use counters::{CAUSES, OUTCOMES, REMEMBERED, SKIP};
+pub use counters::{Counter, GuardCount, Set, ZoneCount};
+pub use layout::{Definitions, Gauge, Layout};
+pub use page::{Build, page};
+pub use processes::{Flag, Process, Processes, Workers};

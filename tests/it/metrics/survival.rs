@@ -1,0 +1,134 @@
+//! Counters outlive workers and reloads.
+
+use crate::metrics::Samples;
+use ratelimitly_devserver::{Fault, FaultKind};
+use ratelimitly_harness::{Dev, Nginx, eventually, http};
+use rustix::process::Signal;
+
+const SITE: &str = r#"
+    http {
+        {service}
+        ratelimitly_policy standard unit=300ms;
+        ratelimitly_zone {name} "bucket=many" rate=1000r/s;
+        server {
+            listen 127.0.0.1:{port_metrics};
+            location = /metrics { ratelimitly_metrics; }
+        }
+        server {
+            listen 127.0.0.1:{port};
+            location / { ratelimitly zone={name}; empty_gif; }
+        }
+    }
+"#;
+
+const ALLOWED: &str = r#"admissions_total{outcome="allow"}"#;
+
+async fn site(dev: &Dev, processes: &str) -> Nginx {
+    Nginx::builder(&text(processes)).dev(dev).set("name", "many").start().await
+}
+
+fn text(processes: &str) -> String {
+    format!("{processes}\n{SITE}")
+}
+
+async fn ask(nginx: &Nginx, count: usize) {
+    for _ in 0..count {
+        assert_eq!(http::get(nginx.port(), "/").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_killed_worker_loses_nothing_that_it_had_counted() {
+    let dev = Dev::single().await;
+    let mut nginx = site(&dev, "").await;
+    nginx.expect_log("exited on signal 9");
+    ask(&nginx, 3).await;
+
+    let killed = nginx.worker_pid();
+    nginx.signal(killed, Signal::KILL);
+    nginx.await_gone(&[killed]).await;
+    eventually(http::PATIENCE, "another worker", || !nginx.worker_pids().is_empty()).await;
+    nginx.expect_new_workers();
+    ask(&nginx, 2).await;
+
+    let samples = Samples::of(&nginx).await;
+    assert_eq!(samples.get(ALLOWED), 5.0);
+    assert_eq!(samples.get("workers"), 1.0);
+    nginx.finish().await;
+}
+
+#[tokio::test]
+async fn a_reload_keeps_the_counters_of_the_same_definitions_and_begins_anew_with_others() {
+    let dev = Dev::single().await;
+    let mut nginx = site(&dev, "").await;
+    ask(&nginx, 3).await;
+
+    nginx.reload().await;
+    ask(&nginx, 1).await;
+    assert_eq!(Samples::of(&nginx).await.get(ALLOWED), 4.0);
+
+    nginx.set("name", "others");
+    nginx.configure(SITE);
+    nginx.reload().await;
+    ask(&nginx, 1).await;
+    assert_eq!(Samples::of(&nginx).await.get(ALLOWED), 1.0);
+    nginx.finish().await;
+}
+
+#[tokio::test]
+async fn without_a_master_counters_go_on_across_reloads_too() {
+    let dev = Dev::single().await;
+    let mut nginx = site(&dev, "master_process off;").await;
+    let mut kept = http::Client::connect(nginx.port()).await.expect("nginx accepts");
+    nginx.allow_log("worker_connections are (not enough|in use)|cannot be set up");
+    let mut reader = http::Client::connect(nginx.named_port("port_metrics")).await.expect("nginx accepts");
+    assert_eq!(kept.get("/").await.expect("a response").status, 200);
+
+    nginx.set("name", "others");
+    nginx.configure(&text("master_process off;"));
+    nginx.reload().await;
+
+    // The old configuration's counters have left nginx's list, and its connections still count in them. nginx may have no
+    // connection to give to a new set-up of the worker, so that the second request may fail open.
+    assert_eq!(kept.get("/").await.expect("a response").status, 200);
+    let page = reader.get("/metrics").await.expect("a response");
+    assert_eq!(Samples::parse(&page.text()).get("admission_duration_seconds_count"), 2.0);
+    assert!(nginx.quit().await.success());
+    nginx.finish().await;
+}
+
+#[tokio::test]
+async fn workers_add_up() {
+    let dev = Dev::single().await;
+    let nginx = site(&dev, "worker_processes 2;").await;
+    ask(&nginx, 8).await;
+    assert_eq!(Samples::of(&nginx).await.get(ALLOWED), 8.0);
+    assert_eq!(Samples::of(&nginx).await.get("workers"), 2.0);
+
+    nginx.finish().await;
+}
+
+#[tokio::test]
+async fn a_dead_worker_has_nothing_in_flight() {
+    let dev = Dev::single().await;
+    let mut nginx = site(&dev, "").await;
+    nginx.expect_log("exited on signal 9");
+    nginx.admits().await;
+    dev.fault(Fault::Silent).await;
+    let port = nginx.port();
+    let before = dev.requests().len();
+    let waiting = tokio::spawn(async move { http::try_get(port, "/").await.is_ok() });
+    dev.await_requests("the question", |requests| requests.len() > before).await;
+    assert_eq!(Samples::of(&nginx).await.get("admissions_in_flight"), 1.0);
+
+    let killed = nginx.worker_pid();
+    nginx.signal(killed, Signal::KILL);
+    nginx.await_gone(&[killed]).await;
+    eventually(http::PATIENCE, "another worker", || !nginx.worker_pids().is_empty()).await;
+    nginx.expect_new_workers();
+
+    assert!(!waiting.await.expect("the client ends"), "its connection was cut");
+    assert_eq!(Samples::of(&nginx).await.get("admissions_in_flight"), 0.0);
+    dev.clear([FaultKind::Silent]).await;
+    nginx.finish().await;
+}
