@@ -41,7 +41,7 @@ pub use definitions::{Guard, NAME_MAX, TOKENS, Tracker, Zone};
 pub use enforcement::DryRun;
 pub use finish::{Rejected, finish};
 pub use label::Label;
-pub use pages::Pages;
+pub use pages::{Page, Pages};
 pub use report::Report;
 pub use rules::{Admission, Line, Selection};
 pub use template::{Parsed, Template};
@@ -83,8 +83,8 @@ pub struct LocationConf {
     pub enforcement: Enforcement,
     /// Whether the rules are only tried out.
     pub dry_run: DryRun,
-    /// Whether a page of this module answers here, whose readers are never asked about.
-    is_page: bool,
+    /// The page of this module that answers here, whose readers are never asked about.
+    pub page: Option<Page>,
     rules: Rules,
     own: Own,
     own_report: Option<OwnReport>,

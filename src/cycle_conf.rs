@@ -11,12 +11,13 @@ use crate::nginx::cycle::Cycle;
 use crate::nginx::log::{Level, Log};
 use crate::nginx::module::ModuleIndex;
 use crate::nginx::request::Request;
+use crate::nginx::timer::Timer;
 use crate::render::{Buffers, Owner};
 use crate::settings::Settings;
 use crate::worker::WorkerSlot;
 use ngx::ffi::ngx_conf_t;
 use ratelimitly_core::pace::PacedBy;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::ffi::c_void;
 use std::fmt::Display;
 
@@ -27,6 +28,8 @@ pub struct CycleConf {
     pub conf: MainConf,
     /// The worker's driver.
     pub worker: WorkerSlot,
+    /// Tries again to warm the worker up.
+    pub warm_up: OnceCell<Timer>,
     buffers: RefCell<Buffers>,
     refused_values: RefCell<PacedBy<Owner>>,
 }
@@ -81,6 +84,7 @@ pub unsafe extern "C" fn create(cf: *mut ngx_conf_t) -> *mut c_void {
         Some(CycleConf {
             conf: MainConf::new()?,
             worker: WorkerSlot::default(),
+            warm_up: OnceCell::new(),
             buffers: RefCell::default(),
             refused_values: RefCell::default(),
         })

@@ -165,6 +165,18 @@ impl Driver {
         Ok(())
     }
 
+    /// Looks for members as a request would. Says whether there are some.
+    pub fn want_members(&self) -> bool {
+        let now = clock::monotonic();
+        let has_some = self.with_core("warming up", |core| {
+            core.want_members(now);
+            core.members().is_some()
+        });
+        // Not in a turn of the event loop, when the worker starts.
+        self.settle_next();
+        has_some == Some(true)
+    }
+
     /// Sends a latency report, best effort.
     pub fn report(&self, observation: &Observation) -> Result<(), Refused> {
         self.check_sound()?;

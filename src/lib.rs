@@ -20,6 +20,7 @@ mod render;
 mod settings;
 mod shared;
 mod variable;
+mod warm_up;
 mod worker;
 
 use crate::cycle_conf::CycleConf;
@@ -112,6 +113,7 @@ unsafe extern "C" fn init_module(new: *mut ngx_cycle_t) -> ngx_int_t {
             });
             if let Some(new) = CycleConf::of_cycle(new).filter(|_| !is_first) {
                 new.conf.shared.begin(true);
+                warm_up::begin(new);
             }
         }
     });
@@ -125,8 +127,9 @@ unsafe extern "C" fn init_process(cycle: *mut ngx_cycle_t) -> ngx_int_t {
         logging::install();
         let kept = CycleConf::of_cycle(cycle);
         logging::refresh(Log::of_cycle(), kept.is_some_and(|kept| kept.settings().debug));
-        if let Some(kept) = kept {
+        if let Some(kept) = kept.filter(|_| cycle::serves_requests()) {
             kept.conf.shared.begin(cycle::is_single_process());
+            warm_up::begin(kept);
         }
     });
     Status::NGX_OK.0

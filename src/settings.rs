@@ -79,6 +79,10 @@ pub struct Settings {
     pub bind: Option<IpAddr>,
     /// Whether debug lines are raised to `info`.
     pub debug: bool,
+    /// Whether a worker looks up its servers when it starts.
+    pub warm_up: bool,
+    /// Whether a rule or a report is in effect somewhere.
+    pub in_effect: bool,
     /// The name that discovery asks for, `_ratelimitly._udp.<name>`; empty without a key and a name.
     pub srv_name: String,
     /// How discovery asks for it; without nameservers only where no rule and no report is in effect.
@@ -97,6 +101,8 @@ impl Settings {
             policy,
             bind: None,
             debug: false,
+            warm_up: false,
+            in_effect: false,
             srv_name: String::new(),
             dns: ResolverSettings::default(),
             variables: Cell::default(),

@@ -12,7 +12,7 @@ use crate::nginx::shared::{Area, Takes, header_size, page_header_size, page_size
 use ratelimitly_core::client::{RECEIVED_COUNTS, SENT_COUNTS};
 use ratelimitly_core::time::{Millis, WallMillis};
 use ratelimitly_shared::{Build, Counter, Flag, Gauge, Layout, Process, SKIP, page};
-pub use ratelimitly_shared::{CAUSES, Definitions, GuardCount, OUTCOMES, Set, ZoneCount};
+pub use ratelimitly_shared::{CAUSES, Definitions, GuardCount, OUTCOMES, Set, Workers, ZoneCount};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -183,6 +183,7 @@ impl Shared {
     /// A new client counts from 0.
     pub fn new_client(&self) {
         self.sent.iter().chain(&self.received).for_each(|count| count.set(0));
+        self.in_entry(|entry| entry.set(Flag::HasMembers, false));
     }
 
     /// Counts what the core has sent since the last call.
@@ -207,6 +208,16 @@ impl Shared {
                 Gauge::RoundTrip,
                 round_trip_s.map_or(0, |seconds| (seconds * 1e6) as u64),
             );
+        }
+    }
+
+    /// What the live workers say of themselves.
+    pub fn workers(&self) -> Workers {
+        let words = self.area.words();
+        if words.is_empty() {
+            Workers::default()
+        } else {
+            self.layout.processes(words).workers(process::lives)
         }
     }
 

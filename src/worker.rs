@@ -71,6 +71,11 @@ impl WorkerSlot {
         }
     }
 
+    /// Sets the worker up and has its servers looked up. Says whether it knows some.
+    pub fn warm_up(&self, conf: &Settings, shared: &Rc<Shared>) -> bool {
+        self.driver(conf, shared).is_ok_and(|driver| driver.want_members())
+    }
+
     /// The driver, if the worker has one.
     pub fn existing(&self) -> Result<Rc<Driver>, Unavailable> {
         self.slot.driver.borrow().clone().ok_or(Unavailable)

@@ -134,6 +134,7 @@ http_setter!(set_dns_resolver, settings::dns_resolver);
 http_setter!(set_policy, settings::policy);
 http_setter!(set_bind, settings::bind);
 http_setter!(set_debug, settings::debug);
+http_setter!(set_warm_up, settings::warm_up);
 http_setter!(set_zone, define::zone);
 http_setter!(set_tracker, define::tracker);
 http_setter!(set_guard, define::guard);
@@ -149,24 +150,31 @@ place_setter!(set_rule, rules::rule);
 place_setter!(set_label, rules::label);
 place_setter!(set_report, report::report);
 
-/// `ratelimitly_metrics`, whose handler another room has.
-unsafe extern "C" fn set_metrics<P: Pages>(
-    cf: *mut ngx_conf_t,
-    _cmd: *mut ngx_command_t,
-    conf: *mut c_void,
-) -> *mut c_char {
-    // SAFETY: nginx passes the loader and, by the table's offset, this module's location configuration; the main one is
-    // another value. Nothing else refers to either during the call.
-    let (cf, location) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<LocationConf>()) };
-    answer(cf, || {
-        let main = cf.http_conf(ModuleIndex::own()).ok_or(Problem::NoHttp)?;
-        // SAFETY: as above.
-        pages::metrics(cf, unsafe { main.cast::<MainConf>().as_mut() }, location, Some(P::metrics))
-    })
+/// Defines the `extern "C"` function of a page's directive, whose content handler another room has.
+macro_rules! page_setter {
+    ($name:ident, $handler:path, $content:ident) => {
+        unsafe extern "C" fn $name<P: Pages>(
+            cf: *mut ngx_conf_t,
+            _cmd: *mut ngx_command_t,
+            conf: *mut c_void,
+        ) -> *mut c_char {
+            // SAFETY: nginx passes the loader and, by the table's offset, this module's location configuration; the
+            // main one is another value. Nothing else refers to either during the call.
+            let (cf, location) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<LocationConf>()) };
+            answer(cf, || {
+                let main = cf.http_conf(ModuleIndex::own()).ok_or(Problem::NoHttp)?;
+                // SAFETY: as above.
+                $handler(cf, unsafe { main.cast::<MainConf>().as_mut() }, location, Some(P::$content))
+            })
+        }
+    };
 }
 
+page_setter!(set_metrics, pages::metrics, metrics);
+page_setter!(set_ready, pages::ready, ready);
+
 /// Entries of [`commands`].
-pub const COUNT: usize = 22 + cfg!(feature = "fault-injection") as usize;
+pub const COUNT: usize = 24 + cfg!(feature = "fault-injection") as usize;
 
 /// Every directive, ended by an empty entry, with the pages that `P` has.
 pub const fn commands<P: Pages>() -> [ngx_command_t; COUNT] {
@@ -179,6 +187,7 @@ pub const fn commands<P: Pages>() -> [ngx_command_t; COUNT] {
         http(c"ratelimitly_policy", set_policy),
         http(c"ratelimitly_bind", set_bind),
         http(c"ratelimitly_debug", set_debug),
+        http(c"ratelimitly_warm_up", set_warm_up),
         http(c"ratelimitly_zone", set_zone),
         http(c"ratelimitly_tracker", set_tracker),
         http(c"ratelimitly_guard", set_guard),
@@ -194,6 +203,7 @@ pub const fn commands<P: Pages>() -> [ngx_command_t; COUNT] {
         place(c"ratelimitly_label", set_label),
         place(c"ratelimitly_report", set_report),
         page(c"ratelimitly_metrics", set_metrics::<P>),
+        page(c"ratelimitly_ready", set_ready::<P>),
         NULL,
     ]
 }

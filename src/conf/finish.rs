@@ -63,7 +63,9 @@ fn complete(cf: &Conf, main: &mut MainConf) -> Result<(), Rejected> {
         let refused = |problem| refuse(cf, place, "ratelimitly_dns_resolver", problem);
         main.settings.dns = dns_settings(cf, own).map_err(refused)?;
     }
-    if loading.in_effect.place().is_some() || loading.given.page.is_some() {
+    main.settings.in_effect = loading.in_effect.place().is_some();
+    main.settings.warm_up |= loading.given.ready;
+    if main.settings.in_effect || loading.given.page.is_some() {
         let names = [loading.zones.names(), loading.guards.names()].map(<[_]>::to_vec);
         let [zones, guards] = names;
         let unit_ms = main.settings.policy.unit_ms();

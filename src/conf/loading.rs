@@ -45,6 +45,10 @@ pub struct Given {
     pub max_unit_is_default: bool,
     /// The first page of this module's own.
     pub page: Option<()>,
+    /// Whether there is a `ratelimitly_ready`.
+    pub ready: bool,
+    /// `ratelimitly_warm_up`.
+    pub warm_up: Option<()>,
     /// `ratelimitly_debug`.
     pub debug: Option<()>,
 }

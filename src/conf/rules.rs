@@ -268,7 +268,7 @@ pub fn label(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Res
 
 /// Completes `child` with what it inherits from `parent`, and notes what is in effect there.
 pub fn merge(main: &mut MainConf, parent: &LocationConf, child: &mut LocationConf) {
-    if child.is_page {
+    if child.page.is_some() {
         // Whoever reads the page must never be refused or waited for.
         (child.rules, child.own_report) = (Rules::off(), Some(OwnReport::Off));
     }

@@ -1,4 +1,4 @@
-//! The http block's settings but the key: `ratelimitly_dns_srv`, `_dns_resolver`, `_policy`, `_bind`, `_debug`.
+//! The http block's settings but the key: `ratelimitly_dns_srv`, `_dns_resolver`, `_policy`, `_bind`, `_debug`, `_warm_up`.
 
 use std::collections::HashSet;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -19,6 +19,7 @@ const DNS_RESOLVER: &str = "ratelimitly_dns_resolver <address or host>[:<port>] 
 const POLICY: &str = "ratelimitly_policy standard|single_round|custom [<argument>=<value> ...]";
 const BIND: &str = "ratelimitly_bind <IPv4 or IPv6 address>";
 const DEBUG: &str = "ratelimitly_debug on|off";
+const WARM_UP: &str = "ratelimitly_warm_up on|off";
 
 /// `ratelimitly_dns_srv`.
 pub fn dns_srv(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
@@ -81,12 +82,22 @@ pub fn bind(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
 
 /// `ratelimitly_debug`.
 pub fn debug(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
-    main.settings.debug = match only(cf, DEBUG)? {
-        word if word.eq_ignore_ascii_case(b"on") => true,
-        word if word.eq_ignore_ascii_case(b"off") => false,
-        other => return Err(Problem::Choice { text: Excerpt::new(other), usage: DEBUG }),
-    };
+    main.settings.debug = switch(cf, DEBUG)?;
     set_once(&mut main.loading.given.debug, DEBUG, ())
+}
+
+/// `ratelimitly_warm_up`.
+pub fn warm_up(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    main.settings.warm_up = switch(cf, WARM_UP)?;
+    set_once(&mut main.loading.given.warm_up, WARM_UP, ())
+}
+
+fn switch(cf: &Conf, usage: &'static str) -> Result<bool, Problem> {
+    match only(cf, usage)? {
+        word if word.eq_ignore_ascii_case(b"on") => Ok(true),
+        word if word.eq_ignore_ascii_case(b"off") => Ok(false),
+        other => Err(Problem::Choice { text: Excerpt::new(other), usage }),
+    }
 }
 
 /// The one argument.

@@ -69,6 +69,13 @@ impl Cycle {
     }
 }
 
+/// Whether this process answers requests: nginx starts helpers for its caches, too.
+pub fn serves_requests() -> bool {
+    // SAFETY: a plain word that is set when the process starts.
+    let kind = unsafe { ffi::ngx_process };
+    kind == ffi::NGX_PROCESS_SINGLE as usize || kind == ffi::NGX_PROCESS_WORKER as usize
+}
+
 /// Whether this one process is master and worker (`master_process off`): it lives on through a reload.
 pub fn is_single_process() -> bool {
     // SAFETY: a plain word that is set before the first cycle is run.

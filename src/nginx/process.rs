@@ -1,6 +1,7 @@
 //! This process and others of nginx: their ids, a worker's number, how many workers there may be.
 
 use crate::nginx::conf::Conf;
+use crate::nginx::cycle;
 use ngx::ffi::{self, ngx_core_conf_t};
 
 /// The id of this process.
@@ -26,6 +27,20 @@ pub fn worker() -> usize {
 pub fn processors() -> usize {
     // SAFETY: a plain word that is set before any module runs.
     usize::try_from(unsafe { ffi::ngx_ncpu }).unwrap_or(1)
+}
+
+/// Workers that serve the cycle in effect once all have started.
+pub fn configured_workers() -> usize {
+    if cycle::is_single_process() {
+        return 1;
+    }
+    // SAFETY: the cycle in effect is live, and its table has an entry for each module; `worker_processes` is settled.
+    let count = unsafe {
+        let core = &raw const ffi::ngx_core_module;
+        let table = (*ffi::ngx_cycle).conf_ctx.cast::<*mut ngx_core_conf_t>();
+        (*table.add((*core).index)).as_ref().map(|core| core.worker_processes)
+    };
+    count.and_then(|count| usize::try_from(count).ok()).unwrap_or(1)
 }
 
 /// nginx's version, as in `nginx -v`.

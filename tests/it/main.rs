@@ -28,6 +28,7 @@ mod outage;
 mod packaging;
 mod pressure;
 mod protocols;
+mod readiness;
 mod recipes;
 mod reports;
 mod routing;

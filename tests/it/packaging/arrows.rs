@@ -20,7 +20,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("worker", &["nginx", "settings", "shared", "driver"]),
     ("cycle_conf", &["nginx", "settings", "conf", "render", "worker"]),
     ("variable", &["nginx", "context"]),
-    ("pages", &["nginx", "conf", "cycle_conf"]),
+    ("pages", &["nginx", "shared", "conf", "cycle_conf"]),
+    ("warm_up", &["nginx", "cycle_conf"]),
     ("handler", &["nginx", "fault", "conf", "render", "driver", "context", "cycle_conf"]),
 ];
 
