@@ -13,7 +13,5 @@ mod verdicts;
 
 /// An nginx whose worker knows the servers, so that nothing here depends on the first discovery.
 async fn warm(text: &str, dev: &Dev, fail: &str) -> Nginx {
-    let nginx = Nginx::builder(text).dev(dev).set("fail", fail).start().await;
-    nginx.admits().await;
-    nginx
+    Nginx::builder(text).dev(dev).set("fail", fail).warm().await
 }

@@ -9,16 +9,11 @@ use std::io::Write;
 use std::time::Duration;
 
 const PROTECTED: &str = r#"
-    http {
-        {service}
-        ratelimitly_zone any "bucket=any" rate=1000r/s;
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=any;
-                empty_gif;
-            }
-        }
+    {service}
+    ratelimitly_zone any "bucket=any" rate=1000r/s;
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=any; empty_gif; }
     }
 "#;
 

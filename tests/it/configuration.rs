@@ -34,8 +34,7 @@ pub(crate) use refused;
 
 /// What nginx says about a configuration, or about the content of an http block. It never says the key.
 async fn check(text: &str, values: &[(&str, &str)]) -> Checked {
-    let whole = if text.contains("http {") { text.to_owned() } else { format!("http {{\n{text}\n}}") };
-    let checked = check_config_with(&whole, values).await;
+    let checked = check_config_with(text, values).await;
     let mut keys = vec![ratelimitly_harness::key(KeyKind::Aes).encode()];
     keys.extend(values.iter().filter(|(name, _)| name.starts_with("key")).map(|(_, key)| (*key).to_owned()));
     for key in keys {

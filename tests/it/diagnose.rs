@@ -12,29 +12,24 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 const CONF: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_zone few "bucket=few" rate=1r/1h;
-        limit_req_zone $binary_remote_addr zone=slow:1m rate=1r/m;
-        limit_req_status 429;
-        log_format app '{format}';
-        upstream app {
-            server {app};
-            keepalive 32;
-        }
-        upstream none { server 127.0.0.1:9 down; }
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_zone few "bucket=few" rate=1r/1h;
+    limit_req_zone $binary_remote_addr zone=slow:1m rate=1r/m;
+    limit_req_status 429;
+    log_format app '{format}';
+    upstream app { server {app}; keepalive 32; }
+    upstream none { server 127.0.0.1:9 down; }
 
-        server {
-            listen 127.0.0.1:{port};
-            access_log {prefix}/app.log app;
-            location /few/ { ratelimitly zone=few; proxy_pass http://app; }
-            location /limited/ { limit_req zone=slow; proxy_pass http://app; }
-            location /none/ { proxy_pass http://none; }
-            location /late/ { proxy_pass http://app; proxy_read_timeout 100ms; }
-            location /files/ { ratelimitly zone=few; try_files $uri @app; }
-            location @app { proxy_pass http://app; }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        access_log {prefix}/app.log app;
+        location /few/ { ratelimitly zone=few; proxy_pass http://app; }
+        location /limited/ { limit_req zone=slow; proxy_pass http://app; }
+        location /none/ { proxy_pass http://none; }
+        location /late/ { proxy_pass http://app; proxy_read_timeout 100ms; }
+        location /files/ { ratelimitly zone=few; try_files $uri @app; }
+        location @app { proxy_pass http://app; }
     }
 "#;
 

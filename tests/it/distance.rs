@@ -5,29 +5,25 @@ use ratelimitly_harness::{Dev, Nginx, http};
 use std::collections::HashMap;
 
 const CONFIGURATION: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy {policy};
-        ratelimitly_fail close;
-        ratelimitly_zone far "bucket=far" rate=10000r/s;
+    {service}
+    ratelimitly_policy {policy};
+    ratelimitly_fail close;
+    ratelimitly_zone far "bucket=far" rate=10000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                add_header X-Server $ratelimitly_server always;
-                add_header X-Time $ratelimitly_time always;
-                ratelimitly zone=far;
-                empty_gif;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        location / {
+            add_header X-Server $ratelimitly_server always;
+            add_header X-Time $ratelimitly_time always;
+            ratelimitly zone=far;
+            empty_gif;
         }
     }
 "#;
 
 /// An nginx whose worker has found the servers.
 async fn warm(dev: &Dev, policy: &str) -> Nginx {
-    let nginx = Nginx::builder(CONFIGURATION).dev(dev).set("policy", policy).start().await;
-    nginx.admits().await;
-    nginx
+    Nginx::builder(CONFIGURATION).dev(dev).set("policy", policy).warm().await
 }
 
 /// What came of a request.

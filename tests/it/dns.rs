@@ -16,21 +16,16 @@ use std::time::{Duration, Instant};
 const RECOVERY: Duration = Duration::from_secs(10);
 
 const CONFIGURATION: &str = r#"
-    http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_dns_resolver {nameservers};
-        ratelimitly_policy standard unit={unit};
-        ratelimitly_fail {fail};
-        ratelimitly_zone dns "bucket=dns" rate=1000r/s;
+    ratelimitly_auth_key {key};
+    ratelimitly_dns_srv {zone};
+    ratelimitly_dns_resolver {nameservers};
+    ratelimitly_policy standard unit={unit};
+    ratelimitly_fail {fail};
+    ratelimitly_zone dns "bucket=dns" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=dns;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=dns; empty_gif; }
     }
 "#;
 

@@ -8,22 +8,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 const CONFIGURATION: &str = r#"
-    http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        {resolver}
-        {bind}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone endpoints "bucket=endpoints" rate=1000r/s;
+    ratelimitly_auth_key {key};
+    ratelimitly_dns_srv {zone};
+    {resolver}
+    {bind}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_fail {fail};
+    ratelimitly_zone endpoints "bucket=endpoints" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=endpoints;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=endpoints; empty_gif; }
     }
 "#;
 

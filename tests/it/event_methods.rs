@@ -9,10 +9,7 @@ const METHODS: [&str; 2] = ["poll", "select"];
 
 /// `select` takes only descriptors below 1024, so the worker gets few connections.
 const SITE: &str = r#"
-    events {
-        use {method};
-        worker_connections 256;
-    }
+    events { use {method}; worker_connections 256; }
     http {
         {service}
         ratelimitly_policy single_round unit=2s;
@@ -22,14 +19,8 @@ const SITE: &str = r#"
 
         server {
             listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=many;
-                empty_gif;
-            }
-            location = /two {
-                ratelimitly zone=two;
-                empty_gif;
-            }
+            location / { ratelimitly zone=many; empty_gif; }
+            location = /two { ratelimitly zone=two; empty_gif; }
         }
     }
 "#;
@@ -37,8 +28,7 @@ const SITE: &str = r#"
 /// One server, looked up once: a later lookup's sockets would be taken for the worker's own.
 async fn start(method: &str) -> (Dev, Nginx) {
     let dev = Dev::with(|config| Config { ttl: Duration::from_secs(300), ..config }.servers(1)).await;
-    let nginx = Nginx::builder(SITE).dev(&dev).set("method", method).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(SITE).dev(&dev).set("method", method).warm().await;
     (dev, nginx)
 }
 

@@ -11,20 +11,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const CONFIGURATION: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_fault {fault};
-        ratelimitly_zone faults "bucket=faults" rate=1000r/s;
+    {usual}
+    ratelimitly_fault {fault};
+    ratelimitly_zone faults "bucket=faults" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=faults;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=faults; empty_gif; }
     }
 "#;
 

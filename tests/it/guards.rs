@@ -2,28 +2,22 @@
 
 mod fast;
 
+use crate::reports::attempts;
 use ratelimitly_core::id::{TrackerId, TrackerSettings};
 use ratelimitly_devserver::{DnsFault, Event, Fault};
 use ratelimitly_harness::{Dev, Nginx, http};
 
 /// Two guards on one tracker; each test says what is in effect at `/`.
 const SHOP: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone calls "bucket=guards" rate=1000r/s;
-        ratelimitly_tracker shop "service=shop" ttl=60s max_samples=16 min_sample_threshold=1;
-        ratelimitly_guard tight tracker=shop threshold=100ms;
-        ratelimitly_guard loose tracker=shop threshold=200ms;
+    {usual}
+    ratelimitly_zone calls "bucket=guards" rate=1000r/s;
+    ratelimitly_tracker shop "service=shop" ttl=60s max_samples=16 min_sample_threshold=1;
+    ratelimitly_guard tight tracker=shop threshold=100ms;
+    ratelimitly_guard loose tracker=shop threshold=200ms;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                {rules}
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { {rules} empty_gif; }
     }
 "#;
 
@@ -48,10 +42,6 @@ fn counts(dev: &Dev) -> (usize, usize) {
     let admissions = dev.admissions();
     assert_eq!(admissions.len(), 1, "one admission: {admissions:#?}");
     (admissions[0].guard_count, admissions[0].resource_count)
-}
-
-fn attempts(nginx: &Nginx) -> Vec<String> {
-    nginx.log_lines("ratelimitly: report ")
 }
 
 /// Expects one report with one entry, for the tracker `shop`.

@@ -17,31 +17,20 @@ use std::time::{Duration, Instant};
 
 /// A horizon of 1.8 s: nothing that these tests hold back runs into it.
 const CONFIGURATION: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone hostile "bucket=hostile" rate=1000r/s;
+    {usual}
+    ratelimitly_zone hostile "bucket=hostile" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=hostile;
-                empty_gif;
-            }
-            location /health {
-                return 204;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=hostile; empty_gif; }
+        location /health { return 204; }
     }
 "#;
 
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 async fn warm(dev: &Dev, fail: &str) -> Nginx {
-    let nginx = Nginx::builder(CONFIGURATION).dev(dev).set("fail", fail).start().await;
-    nginx.admits().await;
-    nginx
+    Nginx::builder(CONFIGURATION).dev(dev).set("fail", fail).warm().await
 }
 
 /// So many clients whose requests have reached the server and wait for its answer.

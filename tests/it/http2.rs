@@ -10,32 +10,20 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// `/shut` has one token an hour.
 const STREAMS: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=2s;
-        ratelimitly_fail {fail};
-        ratelimitly_zone open "bucket=open" rate=1000r/s;
-        ratelimitly_zone shut "bucket=shut" rate=1r/1h;
+    {service}
+    ratelimitly_policy single_round unit=2s;
+    ratelimitly_fail {fail};
+    ratelimitly_zone open "bucket=open" rate=1000r/s;
+    ratelimitly_zone shut "bucket=shut" rate=1r/1h;
 
-        server {
-            listen 127.0.0.1:{port} {http2};
-            ratelimitly_label "$arg_n";
-            add_header X-Verdict $ratelimitly_verdict always;
-            location /open {
-                ratelimitly zone=open;
-                empty_gif;
-            }
-            location /shut {
-                ratelimitly zone=shut;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port} {http2};
+        ratelimitly_label "$arg_n";
+        add_header X-Verdict $ratelimitly_verdict always;
+        location /open { ratelimitly zone=open; empty_gif; }
+        location /shut { ratelimitly zone=shut; empty_gif; }
     }
 "#;
-
-async fn fault(dev: &Dev, fault: Fault) {
-    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault is set");
-}
 
 /// Waits until the server keeps so many answers back.
 async fn held(dev: &Dev, count: usize) {
@@ -46,13 +34,12 @@ async fn held(dev: &Dev, count: usize) {
 async fn c29_fifty_streams_of_one_connection_get_their_own_verdicts() {
     for fail in ["open", "close"] {
         let dev = Dev::single().await;
-        let nginx = Nginx::builder(STREAMS).dev(&dev).set("fail", fail).start().await;
-        nginx.admits().await;
+        let nginx = Nginx::builder(STREAMS).dev(&dev).set("fail", fail).warm().await;
         let mut connection = h2::Connection::connect(nginx.port()).await.expect("connected");
         let last_token = connection.get("/shut").await.expect("sent").response().await.expect("a response");
         assert_eq!(last_token.status, 200);
         dev.clear_events();
-        fault(&dev, Fault::Hold).await;
+        dev.fault(Fault::Hold).await;
 
         let mut streams = Vec::new();
         for n in 0..50 {
@@ -85,21 +72,16 @@ fn label(event: &ratelimitly_devserver::Event) -> &str {
 
 /// One replay after a second, so that what is still in flight then shows itself.
 const REPLAYING: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy custom unit=1s replays=1 replay_gap=fixed:1 final_wait_units=0
-                                  completion_delivery=off;
-        ratelimitly_fail {fail};
-        ratelimitly_zone open "bucket=open" rate=1000r/s;
+    {service}
+    ratelimitly_policy custom unit=1s replays=1 replay_gap=fixed:1 final_wait_units=0
+                              completion_delivery=off;
+    ratelimitly_fail {fail};
+    ratelimitly_zone open "bucket=open" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port} {http2};
-            ratelimitly_label "$arg_n";
-            location /open {
-                ratelimitly zone=open;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port} {http2};
+        ratelimitly_label "$arg_n";
+        location /open { ratelimitly zone=open; empty_gif; }
     }
 "#;
 
@@ -107,10 +89,9 @@ const REPLAYING: &str = r#"
 async fn c30_a_stream_reset_while_waiting_cancels_its_own_admission_only() {
     for fail in ["open", "close"] {
         let dev = Dev::single().await;
-        let nginx = Nginx::builder(REPLAYING).dev(&dev).set("fail", fail).start().await;
-        nginx.admits().await;
+        let nginx = Nginx::builder(REPLAYING).dev(&dev).set("fail", fail).warm().await;
         let warm_up = nginx.log_lines("ratelimitly: admission ").len();
-        fault(&dev, Fault::Hold).await;
+        dev.fault(Fault::Hold).await;
         let mut connection = h2::Connection::connect(nginx.port()).await.expect("connected");
         let mut streams = Vec::new();
         for n in 0..3 {
@@ -141,9 +122,8 @@ async fn c30_a_stream_reset_while_waiting_cancels_its_own_admission_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_ends_cancels_all_its_streams() {
     let dev = Dev::single().await;
-    let nginx = Nginx::builder(REPLAYING).dev(&dev).set("fail", "close").start().await;
-    nginx.admits().await;
-    fault(&dev, Fault::Hold).await;
+    let nginx = Nginx::builder(REPLAYING).dev(&dev).set("fail", "close").warm().await;
+    dev.fault(Fault::Hold).await;
     let mut connection = h2::Connection::connect(nginx.port()).await.expect("connected");
     let mut streams = Vec::new();
     for n in 0..20 {
@@ -160,30 +140,26 @@ async fn a_connection_that_ends_cancels_all_its_streams() {
 
 /// The verdict comes late; the body must wait for it.
 const UPLOADS: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=2s;
-        ratelimitly_fail {fail};
-        ratelimitly_zone calls "bucket=uploads" rate=1000r/s;
-        client_max_body_size 2m;
+    {service}
+    ratelimitly_policy single_round unit=2s;
+    ratelimitly_fail {fail};
+    ratelimitly_zone calls "bucket=uploads" rate=1000r/s;
+    client_max_body_size 2m;
 
-        server {
-            listen 127.0.0.1:{port} {http2};
-            location / {
-                ratelimitly zone=calls;
-                proxy_request_buffering {buffering};
-                proxy_http_version 1.1;
-                proxy_pass http://{upstream};
-            }
+    server {
+        listen 127.0.0.1:{port} {http2};
+        location / {
+            ratelimitly zone=calls;
+            proxy_request_buffering {buffering};
+            proxy_http_version 1.1;
+            proxy_pass http://{upstream};
         }
     }
 "#;
 
 async fn uploads(dev: &Dev, fail: &str, buffering: &str, upstream: &Upstream) -> Nginx {
     let builder = Nginx::builder(UPLOADS).dev(dev).set("fail", fail).set("buffering", buffering);
-    let nginx = builder.set("upstream", upstream.address()).start().await;
-    nginx.admits().await;
-    nginx
+    builder.set("upstream", upstream.address()).warm().await
 }
 
 fn post(length: usize) -> http::Request<()> {
@@ -202,7 +178,7 @@ async fn c31_a_body_sent_during_the_wait_arrives_whole() {
         let dev = Dev::single().await;
         let upstream = Upstream::ok("stored").await;
         let nginx = uploads(&dev, fail, buffering, &upstream).await;
-        fault(&dev, Fault::Delay { ms: 200 }).await;
+        dev.fault(Fault::Delay { ms: 200 }).await;
         let mut connection = h2::Connection::connect(nginx.port()).await.expect("connected");
 
         let mut stream = connection.start(post(1 << 20), false).await.expect("sent");
@@ -228,8 +204,8 @@ async fn c31_a_denied_body_is_not_waited_for() {
         let dev = Dev::single().await;
         let upstream = Upstream::ok("stored").await;
         let nginx = uploads(&dev, fail, "on", &upstream).await;
-        fault(&dev, Fault::Delay { ms: 200 }).await;
-        fault(&dev, Fault::ForceDeny).await;
+        dev.fault(Fault::Delay { ms: 200 }).await;
+        dev.fault(Fault::ForceDeny).await;
         let mut connection = h2::Connection::connect(nginx.port()).await.expect("connected");
 
         // The body never comes: a response at all is one that did not wait for it.

@@ -11,35 +11,27 @@ use std::time::Duration;
 
 /// One replay after a second, so that what is still in flight then shows itself. `/shut` has one token an hour.
 const SITE: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy custom unit=1s replays=1 replay_gap=fixed:1 final_wait_units=0
-                                  completion_delivery=off;
-        ratelimitly_fail {fail};
-        ratelimitly_zone open "bucket=open" rate=1000r/s;
-        ratelimitly_zone shut "bucket=shut" rate=1r/1h;
-        client_max_body_size 2m;
+    {service}
+    ratelimitly_policy custom unit=1s replays=1 replay_gap=fixed:1 final_wait_units=0
+                              completion_delivery=off;
+    ratelimitly_fail {fail};
+    ratelimitly_zone open "bucket=open" rate=1000r/s;
+    ratelimitly_zone shut "bucket=shut" rate=1r/1h;
+    client_max_body_size 2m;
 
-        server {
-            listen 127.0.0.1:{port} quic;
-            ratelimitly_label "$arg_n";
-            ssl_certificate {certificate}/certificate.pem;
-            ssl_certificate_key {certificate}/key.pem;
-            ssl_protocols TLSv1.3;
-            add_header X-Verdict $ratelimitly_verdict always;
-            location /open {
-                ratelimitly zone=open;
-                empty_gif;
-            }
-            location /shut {
-                ratelimitly zone=shut;
-                empty_gif;
-            }
-            location /upload {
-                ratelimitly zone=open;
-                proxy_http_version 1.1;
-                proxy_pass http://{upstream};
-            }
+    server {
+        listen 127.0.0.1:{port} quic;
+        ratelimitly_label "$arg_n";
+        ssl_certificate {certificate}/certificate.pem;
+        ssl_certificate_key {certificate}/key.pem;
+        ssl_protocols TLSv1.3;
+        add_header X-Verdict $ratelimitly_verdict always;
+        location /open { ratelimitly zone=open; empty_gif; }
+        location /shut { ratelimitly zone=shut; empty_gif; }
+        location /upload {
+            ratelimitly zone=open;
+            proxy_http_version 1.1;
+            proxy_pass http://{upstream};
         }
     }
 "#;
@@ -67,8 +59,7 @@ async fn site(fail: &str) -> Site {
     let (dev, upstream, certificate) =
         (Dev::single().await, Upstream::ok("stored").await, Certificate::new());
     let builder = Nginx::builder(SITE).dev(&dev).set("fail", fail).set("upstream", upstream.address());
-    let nginx = builder.set("certificate", certificate.folder().display()).start().await;
-    nginx.admits().await;
+    let nginx = builder.set("certificate", certificate.folder().display()).warm().await;
     let connection = Connection::connect(nginx.port(), &certificate).await.expect("connected");
     Site { dev, nginx, upstream, connection, _certificate: certificate }
 }

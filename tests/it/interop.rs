@@ -8,29 +8,16 @@ use std::time::Duration;
 
 /// Five tokens an hour; a guard that closes at 100 ms.
 const CHECKOUT: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone checkout "bucket=checkout" rate=5r/1h;
-        ratelimitly_tracker inventory "service=inventory" ttl=60s max_samples=8 min_sample_threshold=2;
-        ratelimitly_guard responsive tracker=inventory threshold=100ms;
+    {usual}
+    ratelimitly_zone checkout "bucket=checkout" rate=5r/1h;
+    ratelimitly_tracker inventory "service=inventory" ttl=60s max_samples=8 min_sample_threshold=2;
+    ratelimitly_guard responsive tracker=inventory threshold=100ms;
 
-        server {
-            listen 127.0.0.1:{port};
-            location /checkout {
-                ratelimitly zone=checkout;
-                empty_gif;
-            }
-            location /inventory {
-                ratelimitly guard=responsive;
-                empty_gif;
-            }
-            location /measured {
-                ratelimitly_report inventory;
-                proxy_pass http://{upstream};
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location /checkout { ratelimitly zone=checkout; empty_gif; }
+        location /inventory { ratelimitly guard=responsive; empty_gif; }
+        location /measured { ratelimitly_report inventory; proxy_pass http://{upstream}; }
     }
 "#;
 
@@ -50,9 +37,7 @@ async fn dev(kind: KeyKind) -> Dev {
 }
 
 async fn nginx(dev: &Dev, fail: &str, upstream: &str) -> Nginx {
-    let nginx = Nginx::builder(CHECKOUT).dev(dev).set("fail", fail).set("upstream", upstream).start().await;
-    nginx.admits().await;
-    nginx
+    Nginx::builder(CHECKOUT).dev(dev).set("fail", fail).set("upstream", upstream).warm().await
 }
 
 /// A client that finds the servers where nginx finds them.

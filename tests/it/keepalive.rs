@@ -15,30 +15,22 @@ const IDLE: Duration = Duration::from_secs(1);
 const LONG_IDLE: Duration = Duration::from_secs(2);
 
 const KEPT: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker app "service=app";
-        log_format upstream '$request_method $status "$upstream_status" $ratelimitly_verdict';
-        upstream app {
-            server {app};
-            keepalive 32;
-            {keepalive_timeout}
-        }
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker app "service=app";
+    log_format upstream '$request_method $status "$upstream_status" $ratelimitly_verdict';
+    upstream app { server {app}; keepalive 32; {keepalive_timeout} }
 
-        server {
-            listen 127.0.0.1:{port};
-            access_log {prefix}/upstream.log upstream;
-            location / {
-                ratelimitly zone=all;
-                ratelimitly_report app;
-                proxy_http_version 1.1;
-                proxy_set_header Connection "";
-                proxy_next_upstream error timeout {next};
-                proxy_pass http://app;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        access_log {prefix}/upstream.log upstream;
+        location / {
+            ratelimitly zone=all;
+            ratelimitly_report app;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_next_upstream error timeout {next};
+            proxy_pass http://app;
         }
     }
 "#;

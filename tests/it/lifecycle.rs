@@ -28,10 +28,7 @@ const CONFIGURATION: &str = r#"
 
         server {
             listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=lifecycle;
-                empty_gif;
-            }
+            location / { ratelimitly zone=lifecycle; empty_gif; }
         }
     }
 "#;
@@ -154,8 +151,7 @@ async fn a_module_installed_over_the_old_one_harms_no_reload_and_is_loaded_by_th
     let text = CONFIGURATION.replace("{process}", "");
     let builder =
         |text: &str| Nginx::builder(text).dev(&dev).set("fail", "close").set("module", place.display());
-    let mut nginx = builder(&text).start().await;
-    nginx.admits().await;
+    let mut nginx = builder(&text).warm().await;
 
     install(&environment::fault_module(), &place);
     assert_eq!(http::get(nginx.port(), "/").await.status, 200);
@@ -164,8 +160,7 @@ async fn a_module_installed_over_the_old_one_harms_no_reload_and_is_loaded_by_th
     assert_eq!(http::get(nginx.port(), "/").await.status, 200, "the old module is still there");
     nginx.finish().await;
     let of_the_new = text.replace("http {", "http { ratelimitly_fault rebind=1;");
-    let nginx = builder(&of_the_new).start().await;
-    nginx.admits().await;
+    let nginx = builder(&of_the_new).warm().await;
     nginx.finish().await;
 }
 

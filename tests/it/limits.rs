@@ -17,53 +17,42 @@ const CLIENTS: usize = 6;
 
 /// Rates are low where nothing has to recover, so that a slow machine lets nobody else in.
 const LIMIT_REQ: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        limit_req_zone $uri zone=one_a_second:1m rate=1r/s;
-        limit_req_zone $uri zone=one_in_two:1m rate=30r/m;
-        limit_req_zone $uri zone=rare:1m rate=1r/m;
-        limit_req_status 429;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    limit_req_zone $uri zone=one_a_second:1m rate=1r/s;
+    limit_req_zone $uri zone=one_in_two:1m rate=30r/m;
+    limit_req_zone $uri zone=rare:1m rate=1r/m;
+    limit_req_status 429;
 
-        server {
-            listen 127.0.0.1:{port};
-            ratelimitly zone=all;
-            add_header X-Limit $limit_req_status always;
-            location / {
-                {limit}
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        ratelimitly zone=all;
+        add_header X-Limit $limit_req_status always;
+        location / { {limit} empty_gif; }
     }
 "#;
 
 const LIMIT_CONN: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1900ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        limit_conn_zone $server_addr zone=together:1m;
-        limit_conn_status 429;
+    {service}
+    ratelimitly_policy single_round unit=1900ms;
+    ratelimitly_fail {fail};
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    limit_conn_zone $server_addr zone=together:1m;
+    limit_conn_status 429;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                limit_conn together 2;
-                {limit}
-                ratelimitly zone=all;
-                empty_gif;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        location / {
+            limit_conn together 2;
+            {limit}
+            ratelimitly zone=all;
+            empty_gif;
         }
     }
 "#;
 
 async fn warm(text: &str, dev: &Dev, fail: &str, limit: &str) -> Nginx {
-    let nginx = Nginx::builder(text).dev(dev).set("fail", fail).set("limit", limit).start().await;
-    nginx.admits().await;
-    nginx
+    Nginx::builder(text).dev(dev).set("fail", fail).set("limit", limit).warm().await
 }
 
 /// Six clients with a connection each, whose requests the worker finds at the same moment: it stands still until all are

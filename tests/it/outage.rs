@@ -12,27 +12,20 @@ use ratelimitly_harness::{Dev, Nginx, eventually, http};
 use std::time::Duration;
 
 const CONFIGURATION: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit={unit};
-        ratelimitly_fail {fail};
-        ratelimitly_zone outage "bucket=outage" rate=1000r/s;
+    {service}
+    ratelimitly_policy standard unit={unit};
+    ratelimitly_fail {fail};
+    ratelimitly_zone outage "bucket=outage" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=outage;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=outage; empty_gif; }
     }
 "#;
 
 /// An nginx whose worker has found the servers.
 async fn warm(dev: &Dev, fail: &str) -> Nginx {
-    let nginx = Nginx::builder(CONFIGURATION).dev(dev).set("fail", fail).set("unit", "600ms").start().await;
-    nginx.admits().await;
-    nginx
+    Nginx::builder(CONFIGURATION).dev(dev).set("fail", fail).set("unit", "600ms").warm().await
 }
 
 async fn status(nginx: &Nginx) -> u16 {
@@ -262,8 +255,7 @@ async fn servers_that_do_not_answer_are_one_error_line() {
     for fail in ["open", "close"] {
         let dev = Dev::single().await;
         let builder = Nginx::builder(CONFIGURATION).dev(&dev).set("fail", fail).set("unit", "20ms");
-        let nginx = builder.log_level("info").start().await;
-        nginx.admits().await;
+        let nginx = builder.log_level("info").warm().await;
         dev.fault(Fault::Silent).await;
 
         for _ in 0..3 {

@@ -20,23 +20,16 @@ use std::io::Write;
 
 /// The unit is 600 ms and the horizon 1.8 s unless a test sets it.
 const CONFIGURATION: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit={unit};
-        ratelimitly_fail {fail};
-        resolver_timeout 2s;
-        ratelimitly_zone pressure "bucket=pressure" rate=100000r/s;
+    {service}
+    ratelimitly_policy standard unit={unit};
+    ratelimitly_fail {fail};
+    resolver_timeout 2s;
+    ratelimitly_zone pressure "bucket=pressure" rate=100000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=pressure;
-                empty_gif;
-            }
-            location /health {
-                return 204;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=pressure; empty_gif; }
+        location /health { return 204; }
     }
 "#;
 
@@ -50,9 +43,7 @@ fn builder_with(text: &str, dev: &Dev, fail: &str) -> Builder {
 
 /// An nginx whose worker has found the servers.
 async fn warm(dev: &Dev, fail: &str) -> Nginx {
-    let nginx = builder(dev, fail).log_level("info").start().await;
-    nginx.admits().await;
-    nginx
+    builder(dev, fail).log_level("info").warm().await
 }
 
 async fn status(nginx: &Nginx) -> u16 {

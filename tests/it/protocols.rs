@@ -2,7 +2,7 @@
 //! HTTP/2 and HTTP/3 have files of their own.
 
 use bytes::Bytes;
-use ratelimitly_devserver::{Command, Event, Fault, FaultKind, Servers};
+use ratelimitly_devserver::{Event, Fault, FaultKind};
 use ratelimitly_harness::raw::Raw;
 use ratelimitly_harness::{Dev, Nginx, Upstream, eventually, eventually_some, http};
 use std::collections::{HashMap, HashSet};
@@ -11,41 +11,28 @@ use std::time::Duration;
 /// Longest wait for what follows within a moment.
 const SOON: Duration = Duration::from_secs(10);
 
-async fn fault(dev: &Dev, fault: Fault) {
-    dev.apply(Command::Fault { servers: Servers::All, fault }).await.expect("the fault is set");
-}
-
-async fn clear(dev: &Dev, fault: FaultKind) {
-    let command = Command::Clear { servers: Servers::All, faults: vec![fault] };
-    dev.apply(command).await.expect("the fault is cleared");
-}
-
 /// The verdict comes late; the body must wait for it.
 const UPLOADS: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=2s;
-        ratelimitly_fail {fail};
-        ratelimitly_zone calls "bucket=uploads" rate=1000r/s;
-        client_max_body_size 2m;
+    {service}
+    ratelimitly_policy single_round unit=2s;
+    ratelimitly_fail {fail};
+    ratelimitly_zone calls "bucket=uploads" rate=1000r/s;
+    client_max_body_size 2m;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=calls;
-                proxy_request_buffering {buffering};
-                proxy_http_version 1.1;
-                proxy_pass http://{upstream};
-            }
+    server {
+        listen 127.0.0.1:{port};
+        location / {
+            ratelimitly zone=calls;
+            proxy_request_buffering {buffering};
+            proxy_http_version 1.1;
+            proxy_pass http://{upstream};
         }
     }
 "#;
 
 async fn uploads(dev: &Dev, fail: &str, buffering: &str, upstream: &Upstream) -> Nginx {
     let builder = Nginx::builder(UPLOADS).dev(dev).set("fail", fail).set("buffering", buffering);
-    let nginx = builder.set("upstream", upstream.address()).start().await;
-    nginx.admits().await;
-    nginx
+    builder.set("upstream", upstream.address()).warm().await
 }
 
 /// One mebibyte in which every place can be told from its neighbours.
@@ -59,7 +46,7 @@ async fn c31_a_body_sent_during_the_wait_arrives_whole() {
         let dev = Dev::single().await;
         let upstream = Upstream::ok("stored").await;
         let nginx = uploads(&dev, fail, buffering, &upstream).await;
-        fault(&dev, Fault::Delay { ms: 200 }).await;
+        dev.fault(Fault::Delay { ms: 200 }).await;
 
         let request = http::Request::post("/upload").body(megabyte()).expect("a request");
         let response = http::send(nginx.port(), request).await.expect("a response");
@@ -82,8 +69,8 @@ async fn c31_a_denied_body_is_not_waited_for() {
         let dev = Dev::single().await;
         let upstream = Upstream::ok("stored").await;
         let nginx = uploads(&dev, fail, "on", &upstream).await;
-        fault(&dev, Fault::Delay { ms: 200 }).await;
-        fault(&dev, Fault::ForceDeny).await;
+        dev.fault(Fault::Delay { ms: 200 }).await;
+        dev.fault(Fault::ForceDeny).await;
 
         // The body never comes: a response at all is one that did not wait for it.
         let mut client = Raw::connect(nginx.port()).await.expect("connected");
@@ -104,12 +91,12 @@ async fn a_denied_body_leaves_its_connection_usable() {
     let dev = Dev::single().await;
     let upstream = Upstream::ok("stored").await;
     let nginx = uploads(&dev, "close", "on", &upstream).await;
-    fault(&dev, Fault::ForceDeny).await;
+    dev.fault(Fault::ForceDeny).await;
     let mut client = http::Client::connect(nginx.port()).await.expect("connected");
 
     let request = || http::Request::post("/upload").body(megabyte()).expect("a request");
     let denied = client.send(request()).await.expect("a response");
-    clear(&dev, FaultKind::ForceDeny).await;
+    dev.clear([FaultKind::ForceDeny]).await;
     let allowed = client.send(request()).await.expect("a response on the same connection");
 
     assert_eq!((denied.status, allowed.status), (429, 200));
@@ -128,7 +115,7 @@ async fn a_client_that_expects_100_gets_it_after_the_allow() {
         let dev = Dev::single().await;
         let upstream = Upstream::ok("stored").await;
         let nginx = uploads(&dev, fail, "on", &upstream).await;
-        fault(&dev, Fault::Delay { ms: 200 }).await;
+        dev.fault(Fault::Delay { ms: 200 }).await;
         let mut client = Raw::connect(nginx.port()).await.expect("connected");
 
         client.send(EXPECTING).await.expect("sent");
@@ -151,7 +138,7 @@ async fn a_client_that_expects_100_gets_the_denial_instead() {
         let dev = Dev::single().await;
         let upstream = Upstream::ok("stored").await;
         let nginx = uploads(&dev, fail, "on", &upstream).await;
-        fault(&dev, Fault::ForceDeny).await;
+        dev.fault(Fault::ForceDeny).await;
         let mut client = Raw::connect(nginx.port()).await.expect("connected");
 
         client.send(EXPECTING).await.expect("sent");
@@ -166,36 +153,24 @@ async fn a_client_that_expects_100_gets_the_denial_instead() {
 
 /// `/shut` has one token an hour.
 const PAGES: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=2s;
-        ratelimitly_fail {fail};
-        ratelimitly_zone open "bucket=open" rate=1000r/s;
-        ratelimitly_zone shut "bucket=shut" rate=1r/1h;
+    {service}
+    ratelimitly_policy single_round unit=2s;
+    ratelimitly_fail {fail};
+    ratelimitly_zone open "bucket=open" rate=1000r/s;
+    ratelimitly_zone shut "bucket=shut" rate=1r/1h;
 
-        server {
-            listen 127.0.0.1:{port};
-            ratelimitly_label "$uri";
-            add_header X-Verdict $ratelimitly_verdict always;
-            location /open {
-                ratelimitly zone=open;
-                empty_gif;
-            }
-            location /shut {
-                ratelimitly zone=shut;
-                empty_gif;
-            }
-            location /free {
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        ratelimitly_label "$uri";
+        add_header X-Verdict $ratelimitly_verdict always;
+        location /open { ratelimitly zone=open; empty_gif; }
+        location /shut { ratelimitly zone=shut; empty_gif; }
+        location /free { empty_gif; }
     }
 "#;
 
 async fn pages(dev: &Dev, fail: &str) -> Nginx {
-    let nginx = Nginx::builder(PAGES).dev(dev).set("fail", fail).start().await;
-    nginx.admits().await;
-    nginx
+    Nginx::builder(PAGES).dev(dev).set("fail", fail).warm().await
 }
 
 fn labels(events: &[Event]) -> Vec<&str> {
@@ -228,7 +203,7 @@ async fn pipelined_requests_are_admitted_and_answered_in_order() {
     for fail in ["open", "close"] {
         let dev = Dev::single().await;
         let nginx = pages(&dev, fail).await;
-        fault(&dev, Fault::Hold).await;
+        dev.fault(Fault::Hold).await;
         let mut client = Raw::connect(nginx.port()).await.expect("connected");
         let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
 
@@ -237,7 +212,7 @@ async fn pipelined_requests_are_admitted_and_answered_in_order() {
         eventually(SOON, "an answer is held", || dev.status().held == 1).await;
         client.send(get("/open") + &get("/free")).await.expect("sent");
         let asked_then = labels(&dev.admissions()).len();
-        clear(&dev, FaultKind::Hold).await;
+        dev.clear([FaultKind::Hold]).await;
         let mut seen = Vec::new();
         for _ in 0..4 {
             let response = client.response().await.expect("a response");
@@ -264,11 +239,7 @@ const TWO_WORKERS: &str = r#"
 
         server {
             listen 127.0.0.1:{port} reuseport;
-            location / {
-                ratelimitly zone=calls;
-                ratelimitly_report shop;
-                empty_gif;
-            }
+            location / { ratelimitly zone=calls; ratelimitly_report shop; empty_gif; }
         }
     }
 "#;

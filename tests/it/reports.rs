@@ -6,7 +6,7 @@ mod outcomes;
 mod unasked;
 
 /// The log lines about reports that were tried, sent or not.
-fn attempts(nginx: &Nginx) -> Vec<String> {
+pub(crate) fn attempts(nginx: &Nginx) -> Vec<String> {
     nginx.log_lines("ratelimitly: report ")
 }
 

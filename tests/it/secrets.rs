@@ -14,23 +14,21 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The zone's records live for one second, so that discovery runs again and again.
 const CONFIGURATION: &str = r#"
-    http {
-        {service}
-        resolver_timeout 1s;
-        ratelimitly_policy standard unit=100ms;
-        ratelimitly_fail close;
-        ratelimitly_debug on;
-        ratelimitly_zone z "bucket=secrets:$arg_name" rate=$arg_rate;
-        ratelimitly_tracker t "service=secrets" min_sample_threshold=1;
-        ratelimitly_guard g tracker=t threshold=10s;
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=z guard=g;
-                ratelimitly_label $request_uri;
-                ratelimitly_report t;
-                empty_gif;
-            }
+    {service}
+    resolver_timeout 1s;
+    ratelimitly_policy standard unit=100ms;
+    ratelimitly_fail close;
+    ratelimitly_debug on;
+    ratelimitly_zone z "bucket=secrets:$arg_name" rate=$arg_rate;
+    ratelimitly_tracker t "service=secrets" min_sample_threshold=1;
+    ratelimitly_guard g tracker=t threshold=10s;
+    server {
+        listen 127.0.0.1:{port};
+        location / {
+            ratelimitly zone=z guard=g;
+            ratelimitly_label $request_uri;
+            ratelimitly_report t;
+            empty_gif;
         }
     }
 "#;

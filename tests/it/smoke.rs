@@ -4,22 +4,15 @@ use ratelimitly_harness::{Dev, Nginx, http};
 
 /// Two tokens an hour: the third request is denied. The bucket is named after the location, which no client chooses.
 const TWO_AN_HOUR: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail close;
-        ratelimitly_zone two "bucket=smoke" rate=2r/1h;
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_fail close;
+    ratelimitly_zone two "bucket=smoke" rate=2r/1h;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=two;
-                empty_gif;
-            }
-            location /free {
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=two; empty_gif; }
+        location /free { empty_gif; }
     }
 "#;
 

@@ -10,26 +10,21 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// `/slow` takes about two seconds to send its 8 KiB.
 const SITE: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=2s;
-        ratelimitly_fail close;
-        ratelimitly_zone calls "bucket=steering" rate=1000r/s;
-        ratelimitly_tracker shop "service=shop";
-        ratelimitly_guard fast tracker=shop threshold=1h;
+    {service}
+    ratelimitly_policy single_round unit=2s;
+    ratelimitly_fail close;
+    ratelimitly_zone calls "bucket=steering" rate=1000r/s;
+    ratelimitly_tracker shop "service=shop";
+    ratelimitly_guard fast tracker=shop threshold=1h;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            location / {
-                ratelimitly zone=calls;
-                empty_gif;
-            }
-            location = /slow {
-                ratelimitly zone=calls guard=fast;
-                ratelimitly_report shop;
-                limit_rate 4k;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        location / { ratelimitly zone=calls; empty_gif; }
+        location = /slow {
+            ratelimitly zone=calls guard=fast;
+            ratelimitly_report shop;
+            limit_rate 4k;
         }
     }
 "#;
@@ -40,8 +35,7 @@ async fn one_server() -> Dev {
 }
 
 async fn start(dev: &Dev) -> Nginx {
-    let nginx = Nginx::builder(SITE).dev(dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(SITE).dev(dev).warm().await;
     std::fs::write(nginx.prefix().join("html/slow"), [b'x'; 8 << 10]).expect("a file");
     nginx
 }
@@ -209,28 +203,22 @@ async fn s05_the_port_stays_while_an_admission_is_in_flight() {
 }
 
 const FAILING: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=2s;
-        ratelimitly_fail close;
-        ratelimitly_fault {fault};
-        ratelimitly_zone calls "bucket=steering" rate=1000r/s;
+    {service}
+    ratelimitly_policy single_round unit=2s;
+    ratelimitly_fail close;
+    ratelimitly_fault {fault};
+    ratelimitly_zone calls "bucket=steering" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=calls;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=calls; empty_gif; }
     }
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s06_a_rebind_that_fails_keeps_the_old_socket_and_is_tried_again() {
     let dev = one_server().await;
-    let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind").fault_module().start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind").fault_module().warm().await;
     let old = port(&nginx).await;
     dev.fault(Fault::Rebind).await;
 
@@ -249,8 +237,7 @@ async fn s06_a_rebind_that_fails_keeps_the_old_socket_and_is_tried_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn s06_a_rebind_that_failed_succeeds_later() {
     let dev = one_server().await;
-    let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind=1").fault_module().start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(FAILING).dev(&dev).set("fault", "rebind=1").fault_module().warm().await;
     let old = port(&nginx).await;
     dev.fault(Fault::Rebind).await;
 

@@ -11,40 +11,38 @@ use ratelimitly_harness::{Dev, Nginx, http, quotas};
 const BOTH: [(&str, u16); 2] = [("open", 200), ("close", 429)];
 
 const ARGUMENTS_AS_VALUES: &str = r#"
-    http {
-        {service}
-        # One datagram for each admission, however slow the machine is.
-        ratelimitly_policy single_round unit=2s;
-        ratelimitly_fail {fail};
+    {service}
+    # One datagram for each admission, however slow the machine is.
+    ratelimitly_policy single_round unit=2s;
+    ratelimitly_fail {fail};
 
-        map $arg_value $tier {
-            default nonsense;
-            gold    10r/s;
-        }
+    map $arg_value $tier {
+        default nonsense;
+        gold    10r/s;
+    }
 
-        ratelimitly_zone fixed   "bucket=shop"                     rate=10000r/s;
-        ratelimitly_zone bucket  "bucket=$arg_value"               rate=10000r/s;
-        ratelimitly_zone prefix  "bucket=boundary:$arg_value"      rate=10000r/s;
-        ratelimitly_zone address "bucket=$binary_remote_addr"      rate=10000r/s;
-        ratelimitly_zone tier    "bucket=shop"                     rate=$tier;
+    ratelimitly_zone fixed   "bucket=shop"                     rate=10000r/s;
+    ratelimitly_zone bucket  "bucket=$arg_value"               rate=10000r/s;
+    ratelimitly_zone prefix  "bucket=boundary:$arg_value"      rate=10000r/s;
+    ratelimitly_zone address "bucket=$binary_remote_addr"      rate=10000r/s;
+    ratelimitly_zone tier    "bucket=shop"                     rate=$tier;
 
-        ratelimitly_tracker fixed   "service=shop";
-        ratelimitly_tracker service "service=$arg_value";
-        ratelimitly_guard service   tracker=service threshold=100ms;
-        ratelimitly_guard threshold tracker=fixed   threshold=$arg_value;
+    ratelimitly_tracker fixed   "service=shop";
+    ratelimitly_tracker service "service=$arg_value";
+    ratelimitly_guard service   tracker=service threshold=100ms;
+    ratelimitly_guard threshold tracker=fixed   threshold=$arg_value;
 
-        server {
-            listen 127.0.0.1:{port};
-            location /bucket    { ratelimitly zone=bucket; empty_gif; }
-            location /prefix    { ratelimitly zone=prefix; empty_gif; }
-            location /address   { ratelimitly zone=address; empty_gif; }
-            location /tier      { ratelimitly zone=tier; empty_gif; }
-            location /service   { ratelimitly zone=fixed guard=service; empty_gif; }
-            location /threshold { ratelimitly zone=fixed guard=threshold; empty_gif; }
-            location /label     { ratelimitly zone=fixed; ratelimitly_label $arg_value; empty_gif; }
-            location /cut       { ratelimitly zone=fixed; ratelimitly_label $arg_value cut; empty_gif; }
-            location /report    { ratelimitly zone=fixed; ratelimitly_report service; empty_gif; }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location /bucket    { ratelimitly zone=bucket; empty_gif; }
+        location /prefix    { ratelimitly zone=prefix; empty_gif; }
+        location /address   { ratelimitly zone=address; empty_gif; }
+        location /tier      { ratelimitly zone=tier; empty_gif; }
+        location /service   { ratelimitly zone=fixed guard=service; empty_gif; }
+        location /threshold { ratelimitly zone=fixed guard=threshold; empty_gif; }
+        location /label     { ratelimitly zone=fixed; ratelimitly_label $arg_value; empty_gif; }
+        location /cut       { ratelimitly zone=fixed; ratelimitly_label $arg_value cut; empty_gif; }
+        location /report    { ratelimitly zone=fixed; ratelimitly_report service; empty_gif; }
     }
 "#;
 
@@ -73,8 +71,7 @@ async fn refuses(path: &str, marker: &str) {
 async fn asks(path: &str, check: impl Fn(&Event)) {
     for (fail, _) in BOTH {
         let dev = Dev::single().await;
-        let nginx = Nginx::builder(ARGUMENTS_AS_VALUES).dev(&dev).set("fail", fail).start().await;
-        nginx.admits().await;
+        let nginx = Nginx::builder(ARGUMENTS_AS_VALUES).dev(&dev).set("fail", fail).warm().await;
 
         let response = http::get(nginx.port(), path).await;
 
@@ -227,8 +224,7 @@ async fn v13_six_accepted_values_are_exactly_six_datagrams() {
     ];
     for (fail, _) in BOTH {
         let dev = Dev::single().await;
-        let nginx = Nginx::builder(ARGUMENTS_AS_VALUES).dev(&dev).set("fail", fail).start().await;
-        nginx.admits().await;
+        let nginx = Nginx::builder(ARGUMENTS_AS_VALUES).dev(&dev).set("fail", fail).warm().await;
 
         for path in &paths {
             assert_eq!(http::get(nginx.port(), path).await.status, 200, "fail {fail}: {path}");
@@ -266,21 +262,15 @@ async fn v15_binary_bucket_is_hashed_whole() {
 }
 
 const ONE_LONG_WINDOW: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=2s;
-        ratelimitly_fail {fail};
-        ratelimitly_zone short "bucket=short" rate=10r/65s;
-        ratelimitly_zone long  "bucket=long"  rate={rate};
-        map $server_name $of_two_minutes { default 10r/2m; }
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=short;
-                ratelimitly zone=long;
-                empty_gif;
-            }
-        }
+    {service}
+    ratelimitly_policy single_round unit=2s;
+    ratelimitly_fail {fail};
+    ratelimitly_zone short "bucket=short" rate=10r/65s;
+    ratelimitly_zone long  "bucket=long"  rate={rate};
+    map $server_name $of_two_minutes { default 10r/2m; }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=short; ratelimitly zone=long; empty_gif; }
     }
 "#;
 
@@ -316,8 +306,7 @@ async fn v16_window_above_the_quota_of_the_key() {
 async fn report_to_a_service_that_is_refused_is_not_sent() {
     for path in ["/report".to_owned(), with_value("/report", &"s".repeat(1025))] {
         let dev = Dev::single().await;
-        let nginx = Nginx::builder(ARGUMENTS_AS_VALUES).dev(&dev).set("fail", "close").start().await;
-        nginx.admits().await;
+        let nginx = Nginx::builder(ARGUMENTS_AS_VALUES).dev(&dev).set("fail", "close").warm().await;
 
         assert_eq!(http::get(nginx.port(), &path).await.status, 200);
         // The next report, of a good service, would come after it.

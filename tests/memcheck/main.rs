@@ -14,33 +14,27 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const CONFIGURATION: &str = r#"
-    http {
-        {service}
-        resolver_timeout 2s;
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail close;
-        ratelimitly_zone plenty "bucket=memory" rate=100000r/s;
-        ratelimitly_zone scarce "bucket=$arg_name" rate=1r/h;
-        ratelimitly_group both zone=plenty zone=scarce;
-        ratelimitly_tracker t "service=memory" min_sample_threshold=1;
-        ratelimitly_guard g tracker=t threshold=1h;
-        {fault}
-        server {
-            listen 127.0.0.1:{port};
-            listen 127.0.0.1:{port_h2}{http2};
-            root {prefix}/html;
-            ratelimitly_label $request_uri;
-            location / {
-                ratelimitly zone=plenty guard=g;
-                ratelimitly_report t;
-                empty_gif;
-            }
-            location /once { ratelimitly group=both; error_page 429 /refused; empty_gif; }
-            location /refused { ratelimitly zone=plenty; try_files /__alive =404; }
-            location /index/ { ratelimitly zone=plenty; index /__alive; }
-            location /tried { ratelimitly zone=plenty; try_files /nothing @named; }
-            location @named { ratelimitly zone=plenty; empty_gif; }
-        }
+    {service}
+    resolver_timeout 2s;
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_fail close;
+    ratelimitly_zone plenty "bucket=memory" rate=100000r/s;
+    ratelimitly_zone scarce "bucket=$arg_name" rate=1r/h;
+    ratelimitly_group both zone=plenty zone=scarce;
+    ratelimitly_tracker t "service=memory" min_sample_threshold=1;
+    ratelimitly_guard g tracker=t threshold=1h;
+    {fault}
+    server {
+        listen 127.0.0.1:{port};
+        listen 127.0.0.1:{port_h2}{http2};
+        root {prefix}/html;
+        ratelimitly_label $request_uri;
+        location / { ratelimitly zone=plenty guard=g; ratelimitly_report t; empty_gif; }
+        location /once { ratelimitly group=both; error_page 429 /refused; empty_gif; }
+        location /refused { ratelimitly zone=plenty; try_files /__alive =404; }
+        location /index/ { ratelimitly zone=plenty; index /__alive; }
+        location /tried { ratelimitly zone=plenty; try_files /nothing @named; }
+        location @named { ratelimitly zone=plenty; empty_gif; }
     }
 "#;
 

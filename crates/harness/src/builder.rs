@@ -112,6 +112,16 @@ impl Builder {
         nginx
     }
 
+    /// Starts nginx for a test, and waits until its worker has found the servers and gets an admission.
+    ///
+    /// # Panics
+    /// nginx does not start, or no admission is allowed.
+    pub async fn warm(self) -> Nginx {
+        let nginx = self.start().await;
+        nginx.admits().await;
+        nginx
+    }
+
     /// Starts nginx for a program, which may drop it at any time, and waits until it serves.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 //! and the location that the lifecycle checks ask. Called by the builder and the configuration check.
 //!
 //! Placeholders: `{module}`, `{prefix}`, `{key}`, `{dns}`, `{zone}`, `{service}` (the directives that name these three),
-//! `{http2}` (makes the `listen` before it accept HTTP/2 with either nginx), `{port}` and `{port_anything}` (a free port
-//! each), and what `Builder::set` names.
+//! `{usual}` (the same with the usual policy and the failure policy `{fail}`), `{http2}` (makes the `listen` before it
+//! accept HTTP/2 with either nginx), `{port}` and `{port_anything}` (a free port each), and what `Builder::set` names.
 
 use crate::environment;
 use crate::ports::free_port;
@@ -19,6 +19,9 @@ static PLACEHOLDER: LazyLock<Regex> =
 /// What `{service}` stands for: how nginx finds the development server and its key.
 const SERVICE: &str =
     "ratelimitly_auth_key {key}; ratelimitly_dns_srv {zone}; ratelimitly_dns_resolver {dns};";
+
+/// What `{usual}` stands for: the service, a horizon of 1.8 s, and the failure policy that the test chooses.
+const USUAL: &str = "{service} ratelimitly_policy standard unit=600ms; ratelimitly_fail {fail};";
 
 /// The comment of a configuration that does without the module.
 const UNLOADED: &str = "# no load_module";
@@ -59,7 +62,8 @@ impl Values {
             Some(value) => value.clone(),
             None => panic!("no value for the placeholder {}", &found[0]),
         };
-        PLACEHOLDER.replace_all(&text.replace("{service}", SERVICE), value).into_owned()
+        let text = text.replace("{usual}", USUAL).replace("{service}", SERVICE);
+        PLACEHOLDER.replace_all(&text, value).into_owned()
     }
 }
 
@@ -80,7 +84,8 @@ pub(crate) fn http2() -> &'static str {
 }
 
 /// The configuration file: the harness's preamble, then the test's text with the harness's http settings included as
-/// the first thing in its `http` block. What the text sets itself, the preamble leaves out.
+/// the first thing in its `http` block. A text without `http {` is the content of that block. What the text sets itself,
+/// the preamble leaves out.
 pub(crate) fn whole(text: &str, frame: Frame) -> String {
     let mut whole = String::from("daemon off;\npid {prefix}/nginx.pid;\n");
     whole += &format!("error_log {{prefix}}/error.log {};\n", frame.level);
@@ -97,7 +102,12 @@ pub(crate) fn whole(text: &str, frame: Frame) -> String {
     if environment::is_root() {
         unless_set("user", "user root;\n");
     }
-    whole + &text.replacen("http {", "http {\n    include {prefix}/harness.conf;\n", 1)
+    const OPENED: &str = "http {\n    include {prefix}/harness.conf;\n";
+    if text.contains("http {") {
+        whole + &text.replacen("http {", OPENED, 1)
+    } else {
+        whole + OPENED + text + "\n}\n"
+    }
 }
 
 fn sets(text: &str, directive: &str) -> bool {
@@ -119,6 +129,7 @@ pub(crate) fn http_settings(frame: Frame) -> String {
 /// Whether the lifecycle checks can ask for an admission: only with a key.
 pub(crate) fn can_admit(text: &str) -> bool {
     text.contains("{service}")
+        || text.contains("{usual}")
         || sets(text, "ratelimitly_auth_key")
         || sets(text, "ratelimitly_auth_key_file")
 }

@@ -20,11 +20,7 @@ http {
     ratelimitly_policy standard unit=600ms;
     ratelimitly_zone all "bucket=all" rate=100000r/s;
     ratelimitly_tracker app "service=app";
-    upstream app {
-        server {app};
-        keepalive 64;
-        {keepalive_timeout}
-    }
+    upstream app { server {app}; keepalive 64; {keepalive_timeout} }
     server {
         listen 127.0.0.1:{port};
         location = /warm {

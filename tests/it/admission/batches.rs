@@ -12,30 +12,19 @@ const CLIENTS: usize = 20;
 
 /// One long round without a replay: each admission is one datagram, however slow the machine.
 const MANY: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1900ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone plenty "bucket=plenty" rate=1000r/s;
-        ratelimitly_zone one "bucket=one" rate=1r/h;
-        ratelimitly_tracker files "service=files";
+    {service}
+    ratelimitly_policy single_round unit=1900ms;
+    ratelimitly_fail {fail};
+    ratelimitly_zone plenty "bucket=plenty" rate=1000r/s;
+    ratelimitly_zone one "bucket=one" rate=1r/h;
+    ratelimitly_tracker files "service=files";
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            location /plenty {
-                ratelimitly zone=plenty;
-                empty_gif;
-            }
-            location /one {
-                ratelimitly zone=one;
-                empty_gif;
-            }
-            location /file {
-                ratelimitly zone=plenty;
-                ratelimitly_report files;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        location /plenty { ratelimitly zone=plenty; empty_gif; }
+        location /one { ratelimitly zone=one; empty_gif; }
+        location /file { ratelimitly zone=plenty; ratelimitly_report files; }
     }
 "#;
 

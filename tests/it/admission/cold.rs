@@ -11,22 +11,17 @@ const UNANSWERED: [(&str, u16); 2] = [("open", 200), ("close", 429)];
 
 /// Three units make the horizon.
 const COLD: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit={unit};
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        log_format timed $request_time;
+    {service}
+    ratelimitly_policy standard unit={unit};
+    ratelimitly_fail {fail};
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    log_format timed $request_time;
 
-        server {
-            listen 127.0.0.1:{port};
-            access_log {prefix}/access.log harness;
-            access_log {prefix}/timed.log timed;
-            location / {
-                ratelimitly zone=all;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        access_log {prefix}/access.log harness;
+        access_log {prefix}/timed.log timed;
+        location / { ratelimitly zone=all; empty_gif; }
     }
 "#;
 
@@ -99,23 +94,21 @@ async fn c28_the_first_request_waits_for_silent_dns_as_long_as_its_horizon() {
 }
 
 const RESOLVERS: &str = r#"
-    http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        ratelimitly_policy standard unit={unit};
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        resolver {dns};
-        resolver_timeout 1s;
+    ratelimitly_auth_key {key};
+    ratelimitly_dns_srv {zone};
+    ratelimitly_policy standard unit={unit};
+    ratelimitly_fail {fail};
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    resolver {dns};
+    resolver_timeout 1s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                resolver {dead};
-                resolver_timeout 29s;
-                ratelimitly zone=all;
-                empty_gif;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        location / {
+            resolver {dead};
+            resolver_timeout 29s;
+            ratelimitly zone=all;
+            empty_gif;
         }
     }
 "#;

@@ -6,18 +6,13 @@ use ratelimitly_harness::{Dev, http};
 use std::time::{Duration, Instant};
 
 const ALLOWED: &str = r#"
-    http {
-        {service}
-        ratelimitly_fail {fail};
-        ratelimitly_zone any "bucket=any" rate=1000000r/s;
+    {service}
+    ratelimitly_fail {fail};
+    ratelimitly_zone any "bucket=any" rate=1000000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=any;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=any; empty_gif; }
     }
 "#;
 

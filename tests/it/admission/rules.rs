@@ -7,55 +7,43 @@ use ratelimitly_harness::{Dev, http};
 
 /// Zones are told apart by their rates, guards by their thresholds.
 const RULES: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone a "bucket=rules:a" rate=101r/s;
-        ratelimitly_zone b "bucket=rules:b" rate=102r/s;
-        ratelimitly_group pair zone=b zone=a zone=b;
-        ratelimitly_tracker shop "service=shop";
-        ratelimitly_guard fast tracker=shop threshold=100ms;
-        ratelimitly_guard slow tracker=shop threshold=200ms;
+    {usual}
+    ratelimitly_zone a "bucket=rules:a" rate=101r/s;
+    ratelimitly_zone b "bucket=rules:b" rate=102r/s;
+    ratelimitly_group pair zone=b zone=a zone=b;
+    ratelimitly_tracker shop "service=shop";
+    ratelimitly_guard fast tracker=shop threshold=100ms;
+    ratelimitly_guard slow tracker=shop threshold=200ms;
 
-        server {
-            listen 127.0.0.1:{port};
+    server {
+        listen 127.0.0.1:{port};
+        ratelimitly zone=a;
+        ratelimitly_label outer;
+
+        location /several {
+            ratelimitly zone=a guard=slow;
+            ratelimitly zone=b;
+            ratelimitly guard=fast;
+            empty_gif;
+        }
+        location /repeated {
             ratelimitly zone=a;
-            ratelimitly_label outer;
-
-            location /several {
-                ratelimitly zone=a guard=slow;
-                ratelimitly zone=b;
-                ratelimitly guard=fast;
+            ratelimitly zone=a;
+            ratelimitly group=pair;
+            empty_gif;
+        }
+        location /guards {
+            ratelimitly zone=a guard=slow guard=fast guard=slow;
+            ratelimitly guard=fast;
+            empty_gif;
+        }
+        location /replaced { ratelimitly zone=b; empty_gif; }
+        location /guarded { ratelimitly guard=fast; empty_gif; }
+        location /inherited {
+            empty_gif;
+            location /inherited/below {
                 empty_gif;
-            }
-            location /repeated {
-                ratelimitly zone=a;
-                ratelimitly zone=a;
-                ratelimitly group=pair;
-                empty_gif;
-            }
-            location /guards {
-                ratelimitly zone=a guard=slow guard=fast guard=slow;
-                ratelimitly guard=fast;
-                empty_gif;
-            }
-            location /replaced {
-                ratelimitly zone=b;
-                empty_gif;
-            }
-            location /guarded {
-                ratelimitly guard=fast;
-                empty_gif;
-            }
-            location /inherited {
-                empty_gif;
-                location /inherited/below {
-                    empty_gif;
-                    location /inherited/below/again {
-                        empty_gif;
-                    }
-                }
+                location /inherited/below/again { empty_gif; }
             }
         }
     }

@@ -17,20 +17,15 @@ const HORIZON_MS: u32 = (1 + 2 + 3 + 3 + 1) * 100;
 
 /// Four sends, with gaps of 1, 2 and 3 units before the replays.
 const LINEAR: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy custom unit=100ms replays=3 replay_gap=linear:1:1:3 final_wait_units=1
-                                  completion_delivery=off;
-        ratelimitly_fail close;
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {service}
+    ratelimitly_policy custom unit=100ms replays=3 replay_gap=linear:1:1:3 final_wait_units=1
+                              completion_delivery=off;
+    ratelimitly_fail close;
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=all;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=all; empty_gif; }
     }
 "#;
 

@@ -7,22 +7,13 @@ use ratelimitly_devserver::Fault;
 use ratelimitly_harness::{Dev, Nginx, http};
 
 const THREE_AN_HOUR: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone three "bucket=three" rate=3r/h;
+    {usual}
+    ratelimitly_zone three "bucket=three" rate=3r/h;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=three;
-                empty_gif;
-            }
-            location /health {
-                return 204;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=three; empty_gif; }
+        location /health { return 204; }
     }
 "#;
 
@@ -92,24 +83,20 @@ async fn c10_the_worker_admits_again_after_it_has_refused() {
 }
 
 const TWO_OF_EACH: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone first "bucket=first" rate=1000r/s;
-        ratelimitly_zone second "bucket=second" rate=1000r/s;
-        ratelimitly_tracker one "service=one";
-        ratelimitly_tracker other "service=other";
-        ratelimitly_guard quick tracker=one threshold=50ms;
-        ratelimitly_guard slow tracker=other threshold=100ms;
+    {usual}
+    ratelimitly_zone first "bucket=first" rate=1000r/s;
+    ratelimitly_zone second "bucket=second" rate=1000r/s;
+    ratelimitly_tracker one "service=one";
+    ratelimitly_tracker other "service=other";
+    ratelimitly_guard quick tracker=one threshold=50ms;
+    ratelimitly_guard slow tracker=other threshold=100ms;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=first guard=quick;
-                ratelimitly zone=second guard=slow;
-                empty_gif;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        location / {
+            ratelimitly zone=first guard=quick;
+            ratelimitly zone=second guard=slow;
+            empty_gif;
         }
     }
 "#;
@@ -148,19 +135,12 @@ async fn c21_another_number_of_results_is_no_allow() {
 }
 
 const ONE_FOR_A_DEAD_UPSTREAM: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone one "bucket=one" rate=1r/h;
+    {usual}
+    ratelimitly_zone one "bucket=one" rate=1r/h;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=one;
-                proxy_pass http://127.0.0.1:{port_dead};
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=one; proxy_pass http://127.0.0.1:{port_dead}; }
     }
 "#;
 
@@ -181,25 +161,17 @@ async fn c23_an_upstreams_failure_gives_no_token_back() {
 
 /// After the early reads nothing but the access log reads the verdict: another reader could refresh it.
 const READ_EARLY: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone one "bucket=one" rate=1r/h;
-        map $ratelimitly_verdict $known {
-            default yes;
-            "" no;
-        }
+    {usual}
+    ratelimitly_zone one "bucket=one" rate=1r/h;
+    map $ratelimitly_verdict $known {
+        default yes;
+        "" no;
+    }
 
-        server {
-            listen 127.0.0.1:{port};
-            set $before "verdict:$ratelimitly_verdict known:$known";
-            location / {
-                ratelimitly zone=one;
-                add_header X-Before $before always;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        set $before "verdict:$ratelimitly_verdict known:$known";
+        location / { ratelimitly zone=one; add_header X-Before $before always; empty_gif; }
     }
 "#;
 

@@ -27,10 +27,7 @@ accepted! {
            ratelimitly_guard g tracker=t threshold=100ms;
            server {
                listen unix:{prefix}/nginx.sock;
-               location / {
-                   ratelimitly zone=z guard=g;
-                   ratelimitly_report t;
-               }
+               location / { ratelimitly zone=z guard=g; ratelimitly_report t; }
            }"#;
     a02_report_without_any_rule:
         r#"{service}
@@ -139,18 +136,12 @@ accepted! {
         r#"ratelimitly_auth_key {key};
            ratelimitly_dns_resolver 127.0.0.53 valid=30s ipv6=off;
            ratelimitly_zone z "bucket=shop" rate=10r/s;
-           server {
-               listen unix:{prefix}/nginx.sock;
-               ratelimitly zone=z;
-           }"#;
+           server { listen unix:{prefix}/nginx.sock; ratelimitly zone=z; }"#;
     a_resolver_that_is_a_host_with_a_port:
         r#"ratelimitly_auth_key {key};
            ratelimitly_dns_resolver localhost:5353 localhost ipv4=on;
            ratelimitly_zone z "bucket=shop" rate=10r/s;
-           server {
-               listen unix:{prefix}/nginx.sock;
-               ratelimitly zone=z;
-           }"#;
+           server { listen unix:{prefix}/nginx.sock; ratelimitly zone=z; }"#;
     a21_resolver_by_its_alias:
         r#"ratelimitly_auth_key {key};
            ratelimitly_resolver 127.0.0.1 127.0.0.1:5353 [::1] [::1]:5353;
@@ -227,10 +218,7 @@ async fn the_last_fail_policy_and_the_last_label_of_a_context_win() {
         ratelimitly_fail open;
         server {
             listen unix:{prefix}/nginx.sock;
-            location / {
-                ratelimitly_label first;
-                ratelimitly_label second;
-            }
+            location / { ratelimitly_label first; ratelimitly_label second; }
         }"#;
     // A second failure policy is warned of, which the family `doubtful` tests.
     check(text, &[]).await.accepted();

@@ -35,13 +35,8 @@ refused! {
         [OF_FAIL_STATUS, "\"499\" has a meaning of its own in nginx", STATUS_FORM];
 
     r76_fail_status_twice_in_a_context: r#"
-        http {
-            ratelimitly_fail_status 503;
-            server {
-                ratelimitly_fail_status 500;
-                ratelimitly_fail_status 503;
-            }
-        }"#,
+        ratelimitly_fail_status 503;
+        server { ratelimitly_fail_status 500; ratelimitly_fail_status 503; }"#,
         [OF_FAIL_STATUS, "is duplicate", "accepted once: ratelimitly_fail_status <code>"];
 
     r77_deny_status_without_a_code: "http { ratelimitly_deny_status; }",
@@ -84,20 +79,16 @@ refused! {
         [OF_LOG_LEVEL, "is duplicate", "accepted once: ratelimitly_log_level off|info|notice|warn|error"];
 
     r80_off_and_then_a_rule: r#"
-        http {
-            ratelimitly_zone z "bucket=shop" rate=10r/s;
-            server {
-                location / { ratelimitly off; ratelimitly zone=z; }
-            }
+        ratelimitly_zone z "bucket=shop" rate=10r/s;
+        server {
+            location / { ratelimitly off; ratelimitly zone=z; }
         }"#,
         [OF_RULE, "\"off\" and other rules stand in one context", "expected \"ratelimitly off;\" alone"];
 
     r80_a_rule_and_then_off: r#"
-        http {
-            ratelimitly_zone z "bucket=shop" rate=10r/s;
-            server {
-                location / { ratelimitly zone=z if=0; ratelimitly off; }
-            }
+        ratelimitly_zone z "bucket=shop" rate=10r/s;
+        server {
+            location / { ratelimitly zone=z if=0; ratelimitly off; }
         }"#,
         [OF_RULE, "\"off\" and other rules stand in one context", "expected \"ratelimitly off;\" alone"];
 
@@ -111,103 +102,77 @@ refused! {
         ["\"ratelimitly\" directive is not allowed here"];
 
     r81_two_conditions: r#"
-        http {
-            ratelimitly_zone z "bucket=shop" rate=10r/s;
-            server { ratelimitly zone=z if=$host if=$uri; }
-        }"#,
+        ratelimitly_zone z "bucket=shop" rate=10r/s;
+        server { ratelimitly zone=z if=$host if=$uri; }"#,
         [OF_RULE, "duplicate argument \"if=\"", "expected ratelimitly zone=<zone>"];
 
     r81_a_condition_in_quotes_of_its_own: r#"
-        http {
-            ratelimitly_zone z "bucket=shop" rate=10r/s;
-            server { ratelimitly zone=z if="$host"; }
-        }"#,
+        ratelimitly_zone z "bucket=shop" rate=10r/s;
+        server { ratelimitly zone=z if="$host"; }"#,
         [OF_RULE, "the value of \"if=\" starts with a quote", "(\"if=...\")"];
 
     r81_a_condition_and_nothing_else: "http { server { ratelimitly if=$host; } }",
         [OF_RULE, "argument \"zone=\" is missing", "expected ratelimitly zone=<zone>"];
 
     r82_tokens_without_digits: r#"
-        http {
-            ratelimitly_zone z "bucket=shop" rate=10r/s;
-            server { ratelimitly zone=z tokens=; }
-        }"#,
+        ratelimitly_zone z "bucket=shop" rate=10r/s;
+        server { ratelimitly zone=z tokens=; }"#,
         [OF_RULE, "\"tokens=\" is empty", "expected a whole number from 0 to 65535, in digits alone"];
 
     r82_tokens_below_nothing: r#"
-        http {
-            ratelimitly_zone z "bucket=shop" rate=10r/s;
-            server { ratelimitly zone=z tokens=-1; }
-        }"#,
+        ratelimitly_zone z "bucket=shop" rate=10r/s;
+        server { ratelimitly zone=z tokens=-1; }"#,
         [OF_RULE, "\"tokens=-1\" is not a number of tokens", "expected a whole number from 0 to 65535"];
 
     r82_tokens_in_part: r#"
-        http {
-            ratelimitly_zone z "bucket=shop" rate=10r/s;
-            server { ratelimitly zone=z tokens=1.5; }
-        }"#,
+        ratelimitly_zone z "bucket=shop" rate=10r/s;
+        server { ratelimitly zone=z tokens=1.5; }"#,
         [OF_RULE, "\"tokens=1.5\" is not a number of tokens", "expected a whole number from 0 to 65535"];
 
     r82_tokens_beyond_what_a_question_holds: r#"
-        http {
-            ratelimitly_zone z "bucket=shop" rate=100000r/s;
-            server { ratelimitly zone=z tokens=65536; }
-        }"#,
+        ratelimitly_zone z "bucket=shop" rate=100000r/s;
+        server { ratelimitly zone=z tokens=65536; }"#,
         [OF_RULE, "\"tokens=65536\" is above 65535 tokens", "expected a whole number from 0 to 65535"];
 
     r83_tokens_above_the_rate_of_the_zone: r#"
-        http {
-            ratelimitly_zone z "bucket=$uri" rate=10r/s;
-            server { ratelimitly zone=z tokens=11 if=$host; }
-        }"#,
+        ratelimitly_zone z "bucket=$uri" rate=10r/s;
+        server { ratelimitly zone=z tokens=11 if=$host; }"#,
         [OF_RULE, "\"tokens=11\" is more than zone \"z\" ever grants, whose rate is 10", "at most 10, or a higher rate"];
 
     r83_tokens_above_the_rate_of_a_zone_of_the_group: r#"
-        http {
-            ratelimitly_zone many "bucket=many" rate=100r/s;
-            ratelimitly_zone few  "bucket=few"  rate=5r/s;
-            ratelimitly_group both zone=many zone=few;
-            server { ratelimitly group=both tokens=6; }
-        }"#,
+        ratelimitly_zone many "bucket=many" rate=100r/s;
+        ratelimitly_zone few  "bucket=few"  rate=5r/s;
+        ratelimitly_group both zone=many zone=few;
+        server { ratelimitly group=both tokens=6; }"#,
         [OF_RULE, "\"tokens=6\" is more than zone \"few\" ever grants", "at most 5"];
 
     r82_tokens_of_a_guard: r#"
-        http {
-            ratelimitly_tracker t "service=shop";
-            ratelimitly_guard g tracker=t threshold=1s;
-            server { ratelimitly guard=g tokens=2; }
-        }"#,
+        ratelimitly_tracker t "service=shop";
+        ratelimitly_guard g tracker=t threshold=1s;
+        server { ratelimitly guard=g tokens=2; }"#,
         [OF_RULE, "\"tokens=\" has no zone to ask for tokens", "expected a zone or group beside it"];
 
     r82_tokens_twice: r#"
-        http {
-            ratelimitly_zone z "bucket=shop" rate=10r/s;
-            server { ratelimitly zone=z tokens=2 tokens=3; }
-        }"#,
+        ratelimitly_zone z "bucket=shop" rate=10r/s;
+        server { ratelimitly zone=z tokens=2 tokens=3; }"#,
         [OF_RULE, "duplicate argument \"tokens=\"", "expected ratelimitly zone=<zone>"];
 
     r84_report_of_a_constant_time: r#"
-        http {
-            ratelimitly_tracker t "service=shop";
-            server { ratelimitly_report t time=0.100; }
-        }"#,
+        ratelimitly_tracker t "service=shop";
+        server { ratelimitly_report t time=0.100; }"#,
         [OF_REPORT, "\"time=0.100\" is the same for every request", "a variable such as $upstream_header_time"];
 
     r84_report_with_two_times: r#"
-        http {
-            ratelimitly_tracker t "service=shop";
-            server { ratelimitly_report t time=$request_time time=$upstream_header_time; }
-        }"#,
+        ratelimitly_tracker t "service=shop";
+        server { ratelimitly_report t time=$request_time time=$upstream_header_time; }"#,
         [OF_REPORT, "duplicate argument \"time=\"", "expected ratelimitly_report <tracker> [if=<template>]"];
 
     r84_report_off_with_a_condition: "http { server { ratelimitly_report off if=$host; } }",
         [OF_REPORT, "invalid number of arguments", "expected ratelimitly_report <tracker>"];
 
     r84_report_with_another_argument: r#"
-        http {
-            ratelimitly_tracker t "service=shop";
-            server { ratelimitly_report t unless=$host; }
-        }"#,
+        ratelimitly_tracker t "service=shop";
+        server { ratelimitly_report t unless=$host; }"#,
         [OF_REPORT, "unknown argument \"unless=$host\"", "expected ratelimitly_report <tracker>"];
 }
 

@@ -49,10 +49,7 @@ refused! {
     r30_two_reports_in_one_context:
         r#"ratelimitly_tracker t "service=shop";
            server {
-               location / {
-                   ratelimitly_report t;
-                   ratelimitly_report off;
-               }
+               location / { ratelimitly_report t; ratelimitly_report off; }
            }"#,
         [OF_REPORT, "is duplicate", "accepted once: ", REPORT_FORM];
     r31_rule_without_arguments:

@@ -134,10 +134,7 @@ refused! {
            resolver 127.0.0.53 ipv6=off;
            ratelimitly_dns_resolver 127.0.0.53 ipv4=off;
            ratelimitly_zone z "bucket=shop" rate=10r/s;
-           server {
-               listen unix:{prefix}/nginx.sock;
-               ratelimitly zone=z;
-           }"#,
+           server { listen unix:{prefix}/nginx.sock; ratelimitly zone=z; }"#,
         [OF_RESOLVER, "both address families are off", "leave one of them on"];
     resolver_of_ipv6_without_brackets:
         r#"ratelimitly_dns_resolver ::1;"#,

@@ -7,10 +7,7 @@ use crate::pressure::namespace::entered;
 const WITHOUT_RESOLVER: &str = r#"
     ratelimitly_auth_key {key};
     ratelimitly_zone z "bucket=shop" rate=10r/s;
-    server {
-        listen unix:{prefix}/nginx.sock;
-        ratelimitly zone=z;
-    }"#;
+    server { listen unix:{prefix}/nginx.sock; ratelimitly zone=z; }"#;
 
 /// Shell commands that put this text in the place of `/etc/resolv.conf`.
 fn resolv_conf(text: &str) -> String {

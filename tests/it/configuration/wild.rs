@@ -109,9 +109,7 @@ const PLACE: &str = r#"
     server {
         listen unix:{prefix}/nginx.sock;
         {server_lines}
-        location / {
-            {location_lines}
-        }
+        location / { {location_lines} }
     }
 "#;
 

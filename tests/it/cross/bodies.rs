@@ -8,26 +8,19 @@ use ratelimitly_devserver::{Command, DnsFault, Fault};
 
 /// Each test says which zones there are and which rules are in effect.
 const UPLOADS: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit={unit};
-        ratelimitly_fail {fail};
-        {zones}
-        client_max_body_size 2m;
+    {service}
+    ratelimitly_policy single_round unit={unit};
+    ratelimitly_fail {fail};
+    {zones}
+    client_max_body_size 2m;
 
-        server {
-            {listeners}
-            ratelimitly_label $request_uri;
-            {rules}
-            proxy_http_version 1.1;
-            location /buffered {
-                proxy_pass http://{upstream};
-            }
-            location /unbuffered {
-                proxy_request_buffering off;
-                proxy_pass http://{upstream};
-            }
-        }
+    server {
+        {listeners}
+        ratelimitly_label $request_uri;
+        {rules}
+        proxy_http_version 1.1;
+        location /buffered { proxy_pass http://{upstream}; }
+        location /unbuffered { proxy_request_buffering off; proxy_pass http://{upstream}; }
     }
 "#;
 

@@ -9,25 +9,18 @@ use ratelimitly_harness::http::Response;
 use std::io::Read;
 
 const EXPECTING: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1900ms;
-        ratelimitly_fail close;
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {service}
+    ratelimitly_policy single_round unit=1900ms;
+    ratelimitly_fail close;
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            {listeners}
-            ratelimitly zone=all;
-            ratelimitly_label $request_uri;
-            proxy_http_version 1.1;
-            location /buffered {
-                proxy_pass http://{upstream};
-            }
-            location /unbuffered {
-                proxy_request_buffering off;
-                proxy_pass http://{upstream};
-            }
-        }
+    server {
+        {listeners}
+        ratelimitly zone=all;
+        ratelimitly_label $request_uri;
+        proxy_http_version 1.1;
+        location /buffered { proxy_pass http://{upstream}; }
+        location /unbuffered { proxy_request_buffering off; proxy_pass http://{upstream}; }
     }
 "#;
 
@@ -66,29 +59,20 @@ async fn a_denied_body_that_waits_for_100_gets_no_100() {
 }
 
 const FILES: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1900ms;
-        ratelimitly_fail close;
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        default_type text/plain;
+    {service}
+    ratelimitly_policy single_round unit=1900ms;
+    ratelimitly_fail close;
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    default_type text/plain;
 
-        server {
-            {listeners}
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $request_uri;
-            location / {
-            }
-            location /compressed/ {
-                gzip on;
-                gzip_types text/plain;
-            }
-            location /included/ {
-                default_type text/html;
-                ssi on;
-            }
-        }
+    server {
+        {listeners}
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $request_uri;
+        location / {}
+        location /compressed/ { gzip on; gzip_types text/plain; }
+        location /included/ { default_type text/html; ssi on; }
     }
 "#;
 

@@ -5,27 +5,19 @@ use crate::cross::site::{Row, Site};
 
 /// Each protocol has a port and with it limits of its own.
 const LIMITED: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1900ms;
-        ratelimitly_fail close;
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        limit_req_zone $server_port zone=rare:1m rate=1r/m;
-        limit_conn_zone $server_port zone=single:1m;
+    {service}
+    ratelimitly_policy single_round unit=1900ms;
+    ratelimitly_fail close;
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    limit_req_zone $server_port zone=rare:1m rate=1r/m;
+    limit_conn_zone $server_port zone=single:1m;
 
-        server {
-            {listeners}
-            ratelimitly zone=all;
-            ratelimitly_label $request_uri;
-            location /rare {
-                limit_req zone=rare;
-                proxy_pass http://{upstream};
-            }
-            location /single {
-                limit_conn single 1;
-                proxy_pass http://{upstream};
-            }
-        }
+    server {
+        {listeners}
+        ratelimitly zone=all;
+        ratelimitly_label $request_uri;
+        location /rare { limit_req zone=rare; proxy_pass http://{upstream}; }
+        location /single { limit_conn single 1; proxy_pass http://{upstream}; }
     }
 "#;
 

@@ -7,90 +7,50 @@ use ratelimitly_devserver::Fault;
 use ratelimitly_harness::http::Response;
 
 const ROUTES: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1900ms;
-        ratelimitly_fail close;
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        client_max_body_size 2m;
+    {service}
+    ratelimitly_policy single_round unit=1900ms;
+    ratelimitly_fail close;
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    client_max_body_size 2m;
 
-        server {
-            {listeners}
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $request_uri;
-            proxy_http_version 1.1;
+    server {
+        {listeners}
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $request_uri;
+        proxy_http_version 1.1;
 
-            location /mirrored {
-                mirror /copy;
-                proxy_pass http://{upstream};
-            }
-            location = /copy {
-                internal;
-                proxy_pass http://{upstream}$request_uri;
-            }
+        location /mirrored { mirror /copy; proxy_pass http://{upstream}; }
+        location = /copy { internal; proxy_pass http://{upstream}$request_uri; }
 
-            location /known {
-                auth_request /who;
-                proxy_pass http://{upstream};
-            }
-            location = /who {
-                internal;
-                proxy_pass_request_body off;
-                proxy_set_header Content-Length "";
-                proxy_pass http://{upstream}/who;
-            }
-
-            location /file {
-                try_files /page.html =418;
-            }
-            location /none {
-                try_files /missing.html =418;
-            }
-            location /named {
-                try_files /missing.html @fallback;
-            }
-            location @fallback {
-                try_files /page.html =418;
-            }
-            location /elsewhere {
-                try_files /missing.html /file;
-            }
-
-            location /folder/ {
-                index page.html;
-            }
-
-            location /by-uri {
-                error_page 404 429 /error.html;
-            }
-            location /by-name {
-                error_page 404 429 @error;
-            }
-            location @error {
-                try_files /error.html =500;
-            }
-
-            location /app/ {
-                proxy_pass http://127.0.0.1:{port_app};
-            }
-            location /files/ {
-                internal;
-                alias {prefix}/html/;
-            }
+        location /known { auth_request /who; proxy_pass http://{upstream}; }
+        location = /who {
+            internal;
+            proxy_pass_request_body off;
+            proxy_set_header Content-Length "";
+            proxy_pass http://{upstream}/who;
         }
-        server {
-            listen 127.0.0.1:{port_app};
-            access_log off;
-            location = /app/uri {
-                add_header X-Accel-Redirect /files/page.html;
-                return 200;
-            }
-            location = /app/name {
-                add_header X-Accel-Redirect @fallback;
-                return 200;
-            }
-        }
+
+        location /file { try_files /page.html =418; }
+        location /none { try_files /missing.html =418; }
+        location /named { try_files /missing.html @fallback; }
+        location @fallback { try_files /page.html =418; }
+        location /elsewhere { try_files /missing.html /file; }
+
+        location /folder/ { index page.html; }
+
+        location /by-uri { error_page 404 429 /error.html; }
+        location /by-name { error_page 404 429 @error; }
+        location @error { try_files /error.html =500; }
+
+        location /app/ { proxy_pass http://127.0.0.1:{port_app}; }
+        location /files/ { internal; alias {prefix}/html/; }
+    }
+    server {
+        listen 127.0.0.1:{port_app};
+        access_log off;
+        location = /app/uri { add_header X-Accel-Redirect /files/page.html; return 200; }
+        location = /app/name { add_header X-Accel-Redirect @fallback; return 200; }
     }
 "#;
 

@@ -6,21 +6,16 @@ use ratelimitly_harness::{Builder, Dev, Nginx, eventually_some};
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 
 const CONFIGURATION: &str = r#"
-    http {
-        ratelimitly_auth_key {key};
-        ratelimitly_dns_srv {zone};
-        {resolvers}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail close;
-        ratelimitly_zone dns "bucket=dns" rate=1000r/s;
+    ratelimitly_auth_key {key};
+    ratelimitly_dns_srv {zone};
+    {resolvers}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_fail close;
+    ratelimitly_zone dns "bucket=dns" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=dns;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=dns; empty_gif; }
     }
 "#;
 

@@ -7,39 +7,31 @@ use tokio::task::JoinSet;
 
 /// `/fast` never leaves nginx, like a page from a cache; it reports to the same tracker.
 const CONF: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_tracker shop "service=shop" ttl=60s max_samples=128 min_sample_threshold=0;
-        ratelimitly_guard keeping_up tracker=shop threshold=1s;
-        server {
-            listen 127.0.0.1:{port};
-            ratelimitly guard=keeping_up;
-            ratelimitly_report shop;
-            location /slow {
-                proxy_pass http://{upstream};
-            }
-            location /fast {
-                empty_gif;
-            }
-        }
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_tracker shop "service=shop" ttl=60s max_samples=128 min_sample_threshold=0;
+    ratelimitly_guard keeping_up tracker=shop threshold=1s;
+    server {
+        listen 127.0.0.1:{port};
+        ratelimitly guard=keeping_up;
+        ratelimitly_report shop;
+        location /slow { proxy_pass http://{upstream}; }
+        location /fast { empty_gif; }
     }
 "#;
 
 /// A tracker with its defaults.
 const DEFAULTS: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_tracker shop "service=shop";
-        ratelimitly_guard keeping_up tracker=shop threshold=1s;
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly guard=keeping_up;
-                ratelimitly_report shop;
-                proxy_pass http://{upstream};
-            }
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_tracker shop "service=shop";
+    ratelimitly_guard keeping_up tracker=shop threshold=1s;
+    server {
+        listen 127.0.0.1:{port};
+        location / {
+            ratelimitly guard=keeping_up;
+            ratelimitly_report shop;
+            proxy_pass http://{upstream};
         }
     }
 "#;
@@ -50,8 +42,7 @@ const SLOW: Duration = Duration::from_millis(1500);
 #[tokio::test(flavor = "multi_thread")]
 async fn one_fast_answer_beside_slow_ones_holds_the_guard_open() {
     let (dev, upstream) = (Dev::single().await, slow_upstream().await);
-    let nginx = Nginx::builder(CONF).dev(&dev).set("upstream", upstream.address()).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(CONF).dev(&dev).set("upstream", upstream.address()).warm().await;
     reported(&dev, &nginx, "/fast", 1).await;
     reported(&dev, &nginx, "/slow", 2).await;
 
@@ -68,8 +59,7 @@ async fn one_fast_answer_beside_slow_ones_holds_the_guard_open() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_fast_answer_the_guard_is_closed() {
     let (dev, upstream) = (Dev::single().await, slow_upstream().await);
-    let nginx = Nginx::builder(CONF).dev(&dev).set("upstream", upstream.address()).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(CONF).dev(&dev).set("upstream", upstream.address()).warm().await;
     reported(&dev, &nginx, "/slow", 1).await;
 
     assert_eq!(http::get(nginx.port(), "/slow").await.status, 429);
@@ -83,8 +73,7 @@ async fn eight_slow_requests_close_a_guard_with_default_settings_on_a_backend_th
         _ => Answer::ok("fast\n"),
     });
     let (dev, upstream) = (Dev::single().await, upstream.await);
-    let nginx = Nginx::builder(DEFAULTS).dev(&dev).set("upstream", upstream.address()).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(DEFAULTS).dev(&dev).set("upstream", upstream.address()).warm().await;
     let mut slow = JoinSet::new();
     for _ in 0..8 {
         let port = nginx.port();

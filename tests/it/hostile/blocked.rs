@@ -12,30 +12,24 @@ use tokio::sync::Notify;
 
 /// The mirror's subrequest waits for the lock of a cache entry, and keeps the request's memory meanwhile.
 const LOCKED: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1900ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        proxy_cache_path {prefix}/cache keys_zone=cache:1m;
+    {service}
+    ratelimitly_policy single_round unit=1900ms;
+    ratelimitly_fail {fail};
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    proxy_cache_path {prefix}/cache keys_zone=cache:1m;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                mirror /mirror;
-                ratelimitly zone=all;
-                empty_gif;
-            }
-            location = /mirror {
-                internal;
-                proxy_pass http://{upstream};
-                proxy_cache cache;
-                proxy_cache_key one;
-                proxy_cache_valid 200 1m;
-                proxy_cache_lock on;
-                proxy_cache_lock_timeout 60s;
-                proxy_cache_lock_age 60s;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        location / { mirror /mirror; ratelimitly zone=all; empty_gif; }
+        location = /mirror {
+            internal;
+            proxy_pass http://{upstream};
+            proxy_cache cache;
+            proxy_cache_key one;
+            proxy_cache_valid 200 1m;
+            proxy_cache_lock on;
+            proxy_cache_lock_timeout 60s;
+            proxy_cache_lock_age 60s;
         }
     }
 "#;
@@ -53,8 +47,7 @@ async fn a_request_given_up_while_a_subrequest_is_blocked_gets_no_decision() {
         })
         .await;
         let builder = Nginx::builder(LOCKED).dev(&dev).set("fail", fail).set("upstream", upstream.address());
-        let nginx = builder.start().await;
-        nginx.admits().await;
+        let nginx = builder.warm().await;
         let seen = dev.admissions().len();
         let first = tokio::spawn(http::get(nginx.port(), "/first"));
         eventually(Duration::from_secs(10), "the first mirror holds the lock", || upstream.seen().len() == 1)
@@ -79,9 +72,7 @@ async fn a_request_given_up_while_a_subrequest_is_blocked_gets_no_decision() {
 /// Connections in lingering close are those that nginx closes when it needs one. Nothing is asked of the servers, so the worker
 /// is cold when the first of them reports.
 const LINGERING: &str = r#"
-    events {
-        worker_connections 32;
-    }
+    events { worker_connections 32; }
     http {
         {service}
         ratelimitly_zone all "bucket=all" rate=1000r/s;
@@ -92,14 +83,8 @@ const LINGERING: &str = r#"
 
         server {
             listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=all;
-                empty_gif;
-            }
-            location /report {
-                ratelimitly_report all;
-                empty_gif;
-            }
+            location / { ratelimitly zone=all; empty_gif; }
+            location /report { ratelimitly_report all; empty_gif; }
         }
     }
 "#;

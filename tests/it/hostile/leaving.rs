@@ -33,37 +33,24 @@ async fn a_client_that_left_before_its_request_was_read_is_noticed_at_once() {
 }
 
 const REPORTED: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone hostile "bucket=hostile" rate=1000r/s;
-        ratelimitly_tracker app "service=app";
+    {usual}
+    ratelimitly_zone hostile "bucket=hostile" rate=1000r/s;
+    ratelimitly_tracker app "service=app";
 
-        server {
-            listen 127.0.0.1:{port};
-            ratelimitly zone=hostile;
-            ratelimitly_label $uri;
-            ratelimitly_report app;
-            location / {
-                proxy_pass http://{upstream};
-                {after}
-            }
-            location @after {
-                proxy_pass http://{upstream};
-            }
-            location = /after {
-                proxy_pass http://{upstream};
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        ratelimitly zone=hostile;
+        ratelimitly_label $uri;
+        ratelimitly_report app;
+        location / { proxy_pass http://{upstream}; {after} }
+        location @after { proxy_pass http://{upstream}; }
+        location = /after { proxy_pass http://{upstream}; }
     }
 "#;
 
 async fn reported(dev: &Dev, fail: &str, upstream: &Upstream, after: &str) -> Nginx {
     let builder = Nginx::builder(REPORTED).dev(dev).set("fail", fail).set("after", after);
-    let nginx = builder.set("upstream", upstream.address()).start().await;
-    nginx.admits().await;
-    nginx
+    builder.set("upstream", upstream.address()).warm().await
 }
 
 /// Waits until everything that the worker has sent so far has arrived.

@@ -23,9 +23,7 @@ const SLACK_TICKS: u64 = 20;
 
 /// The servers are gone, so each request waits for 1.8 s.
 const CONFIGURATION: &str = r#"
-    events {
-        worker_connections 512;
-    }
+    events { worker_connections 512; }
     http {
         {service}
         ratelimitly_policy single_round unit=1800ms;
@@ -34,10 +32,7 @@ const CONFIGURATION: &str = r#"
 
         server {
             listen 127.0.0.1:{port} {http2};
-            location / {
-                ratelimitly zone=hostile;
-                empty_gif;
-            }
+            location / { ratelimitly zone=hostile; empty_gif; }
         }
     }
 "#;
@@ -45,8 +40,7 @@ const CONFIGURATION: &str = r#"
 #[tokio::test(flavor = "multi_thread")]
 async fn resetting_streams_costs_the_same_beside_thousands_that_wait() {
     let dev = Dev::restartable(3).await;
-    let nginx = Nginx::builder(CONFIGURATION).dev(&dev).log_level("notice").start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(CONFIGURATION).dev(&dev).log_level("notice").warm().await;
     dev.apply(Command::Down { servers: Servers::All }).await.expect("the servers end");
 
     let (alone, _) = ticks(&nginx, 0, CONNECTIONS).await;

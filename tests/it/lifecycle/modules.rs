@@ -18,9 +18,7 @@ const WITHOUT: &str = r#"
         }
         server {
             listen 127.0.0.1:{port};
-            location / {
-                empty_gif;
-            }
+            location / { empty_gif; }
         }
     }
 "#;
@@ -34,10 +32,7 @@ const WITH: &str = r#"
         ratelimitly_zone lifecycle "bucket=lifecycle" rate=1000r/s;
         server {
             listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=lifecycle;
-                empty_gif;
-            }
+            location / { ratelimitly zone=lifecycle; empty_gif; }
         }
     }
 "#;

@@ -92,8 +92,7 @@ async fn without_a_master_what_is_accepted_after_a_reload_asks_with_the_old_key(
         .replace("{process}", "master_process off;")
         .replace("server {", "access_log off; server {");
     let builder = Nginx::builder(&text).dev(&dev).set("fail", "close").log_level("notice");
-    let mut nginx = builder.start().await;
-    nginx.admits().await;
+    let mut nginx = builder.warm().await;
     let kept = admitted(&nginx, 20).await;
 
     nginx.set("key", new.encode());

@@ -14,9 +14,7 @@ const END: &str = r"\[error\].* ratelimitly: answers again after ";
 
 async fn warm(dev: &Dev) -> Nginx {
     let builder = Nginx::builder(CONFIGURATION).dev(dev).set("fail", "open").set("unit", "20ms");
-    let nginx = builder.log_level("notice").start().await;
-    nginx.admits().await;
-    nginx
+    builder.log_level("notice").warm().await
 }
 
 /// Asks until so much time has passed; gives the number of requests.
@@ -79,18 +77,13 @@ async fn a_worker_that_exits_during_an_outage_tells_its_total() {
 }
 
 const FAULTY: &str = r#"
-    http {
-        {service}
-        ratelimitly_fault {fault};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {service}
+    ratelimitly_fault {fault};
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=all;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=all; empty_gif; }
     }
 "#;
 

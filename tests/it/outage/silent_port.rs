@@ -15,8 +15,7 @@ const BETWEEN: Duration = Duration::from_millis(20);
 async fn a_port_without_answers_is_left_after_five_seconds_of_requests() {
     let dev = Dev::single().await;
     let builder = Nginx::builder(CONFIGURATION).dev(&dev).set("fail", "open").set("unit", "20ms");
-    let nginx = builder.log_level("info").start().await;
-    nginx.admits().await;
+    let nginx = builder.log_level("info").warm().await;
     let old = nginx.only_udp_socket().await.port;
     dev.fault(Fault::Silent).await;
     let started = Instant::now();
@@ -48,8 +47,7 @@ async fn a_path_that_is_pinned_to_a_dead_server_is_left() {
     let members = Command::Members { remove: vec![server.id], add: vec![behind_relay] };
     first.apply(members).await.expect("members can be changed");
     let builder = Nginx::builder(CONFIGURATION).dev(&first).set("fail", "close").set("unit", "20ms");
-    let nginx = builder.log_level("info").start().await;
-    nginx.admits().await;
+    let nginx = builder.log_level("info").warm().await;
 
     relay.switch_to(second.servers()[0].addr);
     first.apply(Command::Down { servers: Servers::All }).await.expect("the server ends");
@@ -71,8 +69,7 @@ async fn an_admission_in_flight_is_answered_at_the_port_that_is_left() {
     let dev = Dev::single().await;
     let text = CONFIGURATION.replace("ratelimitly_policy standard ", "ratelimitly_policy single_round ");
     let builder = Nginx::builder(&text).dev(&dev).set("fail", "close").set("unit", "300ms");
-    let nginx = builder.log_level("info").start().await;
-    nginx.admits().await;
+    let nginx = builder.log_level("info").warm().await;
 
     // A machine at a standstill may let the horizon pass between the new port and the answers; not each time.
     let mut told = Vec::new();
@@ -108,8 +105,7 @@ async fn a_silent_port_stays_where_no_other_socket_is_to_be_had() {
     let dev = Dev::single().await;
     let text = CONFIGURATION.replace("{service}", "{service} ratelimitly_fault rebind;");
     let builder = Nginx::builder(&text).fault_module().dev(&dev).set("fail", "close").set("unit", "20ms");
-    let nginx = builder.log_level("info").start().await;
-    nginx.admits().await;
+    let nginx = builder.log_level("info").warm().await;
     let old = nginx.only_udp_socket().await.port;
     dev.fault(Fault::Silent).await;
 

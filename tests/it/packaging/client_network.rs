@@ -6,19 +6,14 @@ use ratelimitly_core::id::BucketId;
 use ratelimitly_harness::{Dev, Nginx, http};
 
 const CONF: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        set_real_ip_from 127.0.0.1;
-        real_ip_header X-Real-IP;
-        {example}
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=per_client;
-                empty_gif;
-            }
-        }
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    set_real_ip_from 127.0.0.1;
+    real_ip_header X-Real-IP;
+    {example}
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=per_client; empty_gif; }
     }
 "#;
 
@@ -28,8 +23,7 @@ async fn the_documented_map_gives_each_ipv6_network_and_each_ipv4_address_one_bu
     let example = nginx_blocks(&page).into_iter().find(|block| block.contains("$client_network {"));
     let dev = Dev::single().await;
     let nginx = Nginx::builder(CONF).dev(&dev).set("example", example.expect("the map is on the page"));
-    let nginx = nginx.log_level("info").start().await;
-    nginx.admits().await;
+    let nginx = nginx.log_level("info").warm().await;
 
     let net = b"\x20\x01\x0d\xb8\x00\x01\x00\x0a";
     for (client, key) in [

@@ -8,37 +8,27 @@ use regex::Regex;
 use std::time::Duration;
 
 const WITHOUT: &str = r#"
-    http {
-        {service}
-        ratelimitly_zone z "bucket=defaults" rate=1000r/s;
-        ratelimitly_tracker t "service=defaults";
-        ratelimitly_guard g tracker=t threshold=10s;
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=z guard=g;
-                empty_gif;
-            }
-        }
+    {service}
+    ratelimitly_zone z "bucket=defaults" rate=1000r/s;
+    ratelimitly_tracker t "service=defaults";
+    ratelimitly_guard g tracker=t threshold=10s;
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=z guard=g; empty_gif; }
     }
 "#;
 
 const WITH: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy {policy};
-        ratelimitly_fail {fail};
-        ratelimitly_debug {debug};
-        ratelimitly_zone z "bucket=defaults" rate=1000r/s;
-        ratelimitly_tracker t "service=defaults" ttl={ttl} max_samples={samples} min_sample_threshold={minimum};
-        ratelimitly_guard g tracker=t threshold=10s;
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=z guard=g;
-                empty_gif;
-            }
-        }
+    {service}
+    ratelimitly_policy {policy};
+    ratelimitly_fail {fail};
+    ratelimitly_debug {debug};
+    ratelimitly_zone z "bucket=defaults" rate=1000r/s;
+    ratelimitly_tracker t "service=defaults" ttl={ttl} max_samples={samples} min_sample_threshold={minimum};
+    ratelimitly_guard g tracker=t threshold=10s;
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=z guard=g; empty_gif; }
     }
 "#;
 
@@ -113,8 +103,7 @@ async fn observe(configuration: &str, values: &[(&str, String)]) -> Seen {
     for (name, value) in values {
         builder = builder.set(name, value);
     }
-    let nginx = builder.start().await;
-    nginx.admits().await;
+    let nginx = builder.warm().await;
     dev.fault(Fault::Silent).await;
 
     let (status_without_answer, events) = unanswered(&dev, &nginx).await;

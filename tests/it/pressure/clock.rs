@@ -32,8 +32,7 @@ impl Stepped {
         let builder = builder_with(&format!("{ENVIRONMENT}{CONFIGURATION}"), dev, fail).set("unit", unit);
         let builder = builder.env("LD_PRELOAD", library);
         let builder = builder.env("FAKETIME_TIMESTAMP_FILE", &file).env("FAKETIME_NO_CACHE", "1");
-        let nginx = builder.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").start().await;
-        nginx.admits().await;
+        let nginx = builder.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").warm().await;
         Some(Stepped { nginx, file, _folder: folder })
     }
 

@@ -18,19 +18,14 @@ const ATTEMPTS: usize = 4;
 
 /// One round without a replay.
 const CONFIGURATION: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1800ms;
-        ratelimitly_fail open;
-        ratelimitly_zone late "bucket=late" rate=1000r/s;
+    {service}
+    ratelimitly_policy single_round unit=1800ms;
+    ratelimitly_fail open;
+    ratelimitly_zone late "bucket=late" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port} {http2};
-            location / {
-                ratelimitly zone=late;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port} {http2};
+        location / { ratelimitly zone=late; empty_gif; }
     }
 "#;
 
@@ -60,8 +55,7 @@ async fn answers_behind_junk_decide() {
 /// up after the horizon.
 async fn all_are_denied(meanwhile: impl Fn(u16)) {
     let dev = Dev::single().await;
-    let nginx = Nginx::builder(CONFIGURATION).dev(&dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(CONFIGURATION).dev(&dev).warm().await;
     let worker = nginx.worker_pid();
     let mut logged = nginx.access_log().len();
     dev.fault(Fault::ForceDeny).await;

@@ -71,8 +71,7 @@ async fn a_worker_that_has_no_connection_left_for_its_socket_follows_the_failure
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_has_its_socket_admits_while_connections_are_used_up() {
     let dev = Dev::single().await;
-    let mut nginx = few_connections(&dev, "close").start().await;
-    nginx.admits().await;
+    let mut nginx = few_connections(&dev, "close").warm().await;
     nginx.allow_log(NO_CONNECTIONS);
     let mut clients = fill(&nginx, NO_CONNECTIONS).await;
 
@@ -108,8 +107,7 @@ async fn a_worker_that_has_no_descriptor_left_follows_the_failure_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_has_its_socket_admits_while_descriptors_are_used_up() {
     let dev = Dev::single().await;
-    let nginx = builder(&dev, "close").start().await;
-    nginx.admits().await;
+    let nginx = builder(&dev, "close").warm().await;
     let worker = nginx.worker_pid();
     nginx.only_udp_socket().await;
     let before = limit_files(worker, Some(nginx.open_files() as u64 + 4));

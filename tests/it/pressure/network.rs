@@ -89,8 +89,7 @@ async fn a_full_send_buffer_is_a_failure_to_send_and_never_blocks() {
     }
     for (fail, expected) in FAILURES {
         let dev = with_more_addresses().await;
-        let nginx = Nginx::builder(STREAMS).dev(&dev).set("fail", fail).log_level("info").start().await;
-        nginx.admits().await;
+        let nginx = Nginx::builder(STREAMS).dev(&dev).set("fail", fail).log_level("info").warm().await;
         if let Err(reason) = slow_down() {
             return skip(NAME, &format!("the loopback cannot be slowed down: {reason}"));
         }
@@ -128,25 +127,16 @@ async fn time_of_a_health_request(nginx: &Nginx) -> Duration {
 }
 
 const STREAMS: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone pressure "bucket=pressure" rate=100000r/s;
+    {usual}
+    ratelimitly_zone pressure "bucket=pressure" rate=100000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            listen 127.0.0.1:{port_h2}{http2};
-            add_header X-Verdict $ratelimitly_verdict always;
-            ratelimitly_label "$request_uri and some more, so that a few hundred datagrams are many bytes";
-            location / {
-                ratelimitly zone=pressure;
-                empty_gif;
-            }
-            location /health {
-                return 204;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        listen 127.0.0.1:{port_h2}{http2};
+        add_header X-Verdict $ratelimitly_verdict always;
+        ratelimitly_label "$request_uri and some more, so that a few hundred datagrams are many bytes";
+        location / { ratelimitly zone=pressure; empty_gif; }
+        location /health { return 204; }
     }
 "#;
 

@@ -48,8 +48,7 @@ async fn refuse(nginx: &Nginx, call: &str, fault: &str, test: &str) -> Option<Tr
 
 async fn three_servers() -> (Dev, Nginx) {
     let dev = Dev::with(|config: Config| config.servers(3)).await;
-    let nginx = builder(&dev, "close").log_level("info").start().await;
-    nginx.admits().await;
+    let nginx = builder(&dev, "close").log_level("info").warm().await;
     (dev, nginx)
 }
 

@@ -85,9 +85,7 @@ async fn replays_share_no_message() {
 
 /// An nginx that replays nothing for 600 ms.
 async fn patient(dev: &Dev) -> Nginx {
-    let nginx = builder(dev, "close").set("unit", "600ms").log_level("info").start().await;
-    nginx.admits().await;
-    nginx
+    builder(dev, "close").set("unit", "600ms").log_level("info").warm().await
 }
 
 /// Asks once in each of several connections in one turn of the worker's loop; all get this status. Gives the number of UDP

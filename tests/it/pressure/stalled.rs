@@ -13,11 +13,11 @@ const STANDSTILL: Duration = Duration::from_secs(2);
 
 /// `/delayed` lets one request a second through to the admission; nginx's own timer holds back the next.
 fn with_delay() -> String {
-    let zone = "http {\n        limit_req_zone $server_port zone=delayed:64k rate=1r/s;";
+    let zone = "limit_req_zone $server_port zone=delayed:64k rate=1r/s;";
     let location =
         "location /delayed { limit_req zone=delayed burst=9; ratelimitly zone=pressure; empty_gif; }";
-    let text = CONFIGURATION.replacen("http {", zone, 1);
-    text.replacen("location /health", &format!("{location}\n            location /health"), 1)
+    let text = CONFIGURATION.replacen("location /health", &format!("{location} location /health"), 1);
+    format!("{zone}\n{text}")
 }
 
 /// The timeout of one admission and the start of the next one in the same turn: neither request may be forgotten.
@@ -25,8 +25,7 @@ fn with_delay() -> String {
 async fn a_request_whose_admission_ends_as_another_starts_goes_on() {
     for (fail, expected) in FAILURES {
         let dev = Dev::single().await;
-        let nginx = builder_with(&with_delay(), &dev, fail).set("unit", "200ms").start().await;
-        nginx.admits().await;
+        let nginx = builder_with(&with_delay(), &dev, fail).set("unit", "200ms").warm().await;
         silence(&dev).await;
         let port = nginx.port();
         let ask = |path: &'static str| tokio::spawn(async move { http::get(port, path).await.status });

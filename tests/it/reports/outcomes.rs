@@ -8,28 +8,21 @@ use ratelimitly_harness::{Answer, Dev, Nginx, Upstream, http};
 use std::time::Duration;
 
 const ADMITTED: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_zone calls "bucket=reports" rate=1000r/s;
-        ratelimitly_tracker shop "service=shop";
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_zone calls "bucket=reports" rate=1000r/s;
+    ratelimitly_tracker shop "service=shop";
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=calls;
-                ratelimitly_report shop;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=calls; ratelimitly_report shop; empty_gif; }
     }
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g09_a_client_that_left_before_the_verdict_is_not_reported() {
     let dev = Dev::single().await;
-    let nginx = Nginx::builder(ADMITTED).dev(&dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(ADMITTED).dev(&dev).warm().await;
     dev.fault(Fault::Hold).await;
 
     let mut client = Raw::connect(nginx.port()).await.expect("connected");
@@ -48,21 +41,15 @@ async fn g09_a_client_that_left_before_the_verdict_is_not_reported() {
 }
 
 const PANICKING: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fault handler_panic=1;
-        ratelimitly_zone calls "bucket=reports" rate=1000r/s;
-        ratelimitly_tracker shop "service=shop";
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_fault handler_panic=1;
+    ratelimitly_zone calls "bucket=reports" rate=1000r/s;
+    ratelimitly_tracker shop "service=shop";
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=calls;
-                ratelimitly_report shop;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=calls; ratelimitly_report shop; empty_gif; }
     }
 "#;
 
@@ -93,19 +80,17 @@ async fn g17_an_internal_failure_is_not_reported() {
 const BIG: usize = 64 << 20;
 
 const SLOW_CLIENT: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_zone calls "bucket=reports" rate=1000r/s;
-        ratelimitly_tracker shop "service=shop";
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_zone calls "bucket=reports" rate=1000r/s;
+    ratelimitly_tracker shop "service=shop";
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            send_timeout 1s;
-            ratelimitly zone=calls;
-            ratelimitly_report shop;
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        send_timeout 1s;
+        ratelimitly zone=calls;
+        ratelimitly_report shop;
     }
 "#;
 
@@ -121,8 +106,7 @@ async fn stalled(nginx: &Nginx) -> Raw {
 #[tokio::test(flavor = "multi_thread")]
 async fn g17_a_client_that_stops_reading_is_not_reported() {
     let dev = Dev::single().await;
-    let nginx = Nginx::builder(SLOW_CLIENT).dev(&dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(SLOW_CLIENT).dev(&dev).warm().await;
 
     let client = stalled(&nginx).await;
     let logged = nginx.await_access_log(1).await;
@@ -138,8 +122,7 @@ async fn g17_a_client_that_stops_reading_is_not_reported() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g17_a_client_that_breaks_the_connection_is_not_reported() {
     let dev = Dev::single().await;
-    let nginx = Nginx::builder(SLOW_CLIENT).dev(&dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(SLOW_CLIENT).dev(&dev).warm().await;
 
     let client = stalled(&nginx).await;
     // The first is the warm-up's.
@@ -154,31 +137,24 @@ async fn g17_a_client_that_breaks_the_connection_is_not_reported() {
 }
 
 const REFUSED_EARLIER: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_zone calls "bucket=reports" rate=1000r/s;
-        ratelimitly_tracker shop "service=shop";
-        limit_req_zone $server_addr zone=one:64k rate=1r/m;
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_zone calls "bucket=reports" rate=1000r/s;
+    ratelimitly_tracker shop "service=shop";
+    limit_req_zone $server_addr zone=one:64k rate=1r/m;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=calls;
-            ratelimitly_report shop;
-            location = /limited {
-                limit_req zone=one;
-                empty_gif;
-            }
-            location = /private {
-                auth_basic "private";
-                auth_basic_user_file {prefix}/html/none;
-                empty_gif;
-            }
-            location = /returned {
-                return 200 "done\n";
-            }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=calls;
+        ratelimitly_report shop;
+        location = /limited { limit_req zone=one; empty_gif; }
+        location = /private {
+            auth_basic "private";
+            auth_basic_user_file {prefix}/html/none;
+            empty_gif;
         }
+        location = /returned { return 200 "done\n"; }
     }
 "#;
 
@@ -205,23 +181,18 @@ async fn g18_a_request_that_never_reaches_admission_is_not_reported() {
 }
 
 const FAILING_UPSTREAM: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_zone calls "bucket=reports" rate=1000r/s;
-        ratelimitly_tracker shop "service=shop";
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_zone calls "bucket=reports" rate=1000r/s;
+    ratelimitly_tracker shop "service=shop";
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=calls;
-                ratelimitly_report shop;
-                proxy_pass http://{upstream};
-                location /late {
-                    proxy_pass http://{upstream};
-                    proxy_read_timeout 1s;
-                }
-            }
+    server {
+        listen 127.0.0.1:{port};
+        location / {
+            ratelimitly zone=calls;
+            ratelimitly_report shop;
+            proxy_pass http://{upstream};
+            location /late { proxy_pass http://{upstream}; proxy_read_timeout 1s; }
         }
     }
 "#;

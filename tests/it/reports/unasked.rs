@@ -11,37 +11,26 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// `/` has no rule; `/health` inherits nothing.
 const REPORT_ONLY: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_tracker shop "service=shop";
+    {service}
+    ratelimitly_policy standard unit=600ms;
+    ratelimitly_tracker shop "service=shop";
 
-        server {
-            listen 127.0.0.1:{port};
-            ratelimitly_report shop;
-            location / {
-                empty_gif;
-                location /nested/ {
-                    empty_gif;
-                }
-            }
-            location /quiet {
-                ratelimitly_report off;
-                empty_gif;
-            }
-            location /health {
-                ratelimitly_report off;
-                return 204;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        ratelimitly_report shop;
+        location / {
+            empty_gif;
+            location /nested/ { empty_gif; }
         }
+        location /quiet { ratelimitly_report off; empty_gif; }
+        location /health { ratelimitly_report off; return 204; }
     }
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g10_a_location_without_rules_reports_and_never_asks() {
     let dev = Dev::single().await;
-    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).warm().await;
 
     let response = http::get(nginx.port(), "/").await;
 
@@ -56,8 +45,7 @@ async fn g10_a_location_without_rules_reports_and_never_asks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g11_reports_go_on_after_the_server_was_restarted() {
     let dev = Dev::restartable(1).await;
-    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).warm().await;
     http::get(nginx.port(), "/").await;
     arrived(&dev, 1).await;
 
@@ -76,8 +64,7 @@ async fn g11_reports_go_on_after_the_server_was_restarted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g12_an_inherited_report_is_made_once() {
     let dev = Dev::single().await;
-    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).warm().await;
 
     let response = http::get(nginx.port(), "/nested/").await;
 
@@ -90,8 +77,7 @@ async fn g12_an_inherited_report_is_made_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g13_off_stops_an_inherited_report() {
     let dev = Dev::single().await;
-    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).warm().await;
 
     let health = http::get(nginx.port(), "/health").await;
     let quiet = http::get(nginx.port(), "/quiet").await;
@@ -126,8 +112,7 @@ async fn g14_a_cold_workers_first_report_does_not_delay_the_response() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g15_a_request_of_no_time_is_reported_as_one_millisecond() {
     let dev = Dev::single().await;
-    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).start().await;
-    nginx.admits().await;
+    let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).warm().await;
 
     // nginx reads, answers and logs each within one turn of its loop, whose clock stands still.
     for _ in 0..5 {

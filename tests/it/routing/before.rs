@@ -13,24 +13,20 @@ const USERS: (&str, &str) = ("users", "user:{PLAIN}secret\n");
 const PAGE: (&str, &str) = ("ok.txt", "the page");
 
 const GUARDED_BY_A_PASSWORD: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            location / {
-                satisfy any;
-                deny all;
-                auth_basic private;
-                auth_basic_user_file {prefix}/html/users;
-                ratelimitly zone=all;
-                ratelimitly_label $uri;
-                try_files /ok.txt =418;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        location / {
+            satisfy any;
+            deny all;
+            auth_basic private;
+            auth_basic_user_file {prefix}/html/users;
+            ratelimitly zone=all;
+            ratelimitly_label $uri;
+            try_files /ok.txt =418;
         }
     }
 "#;
@@ -80,34 +76,19 @@ async fn c08_a_deny_is_final_for_an_authorised_request() {
 }
 
 const TRY_FILES: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-            location /file {
-                try_files /ok.txt =418;
-            }
-            location /none {
-                try_files /missing.txt =418;
-            }
-            location /named {
-                try_files /missing.txt @fallback;
-            }
-            location @fallback {
-                ratelimitly_label fallback;
-                try_files /ok.txt =418;
-            }
-            location /elsewhere {
-                try_files /missing.txt /file;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
+        location /file { try_files /ok.txt =418; }
+        location /none { try_files /missing.txt =418; }
+        location /named { try_files /missing.txt @fallback; }
+        location @fallback { ratelimitly_label fallback; try_files /ok.txt =418; }
+        location /elsewhere { try_files /missing.txt /file; }
     }
 "#;
 
@@ -142,38 +123,19 @@ async fn the_fallback_of_try_files_is_where_the_request_is_admitted() {
 
 /// `{elsewhere}` is the place of a rule for what the application makes.
 const FALLBACKS: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly_label $uri;
-            location /named/ {
-                ratelimitly zone=all;
-                try_files $uri @app;
-            }
-            location @app {
-                {elsewhere}
-                proxy_pass http://127.0.0.1:{port_app};
-            }
-            location / {
-                try_files $uri $uri/ /index.php?$args;
-            }
-            location ~ \.php$ {
-                {elsewhere}
-                proxy_pass http://127.0.0.1:{port_app};
-            }
-        }
-        server {
-            listen 127.0.0.1:{port_app};
-            access_log off;
-            return 200 "made of $request_uri";
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly_label $uri;
+        location /named/ { ratelimitly zone=all; try_files $uri @app; }
+        location @app { {elsewhere} proxy_pass http://127.0.0.1:{port_app}; }
+        location / { try_files $uri $uri/ /index.php?$args; }
+        location ~ \.php$ { {elsewhere} proxy_pass http://127.0.0.1:{port_app}; }
     }
+    server { listen 127.0.0.1:{port_app}; access_log off; return 200 "made of $request_uri"; }
 "#;
 
 /// `try_files` redirects before the admission, so what it falls back to has to be protected by itself.
@@ -214,26 +176,18 @@ async fn a_rule_for_php_limits_what_try_files_passes_to_index_php() {
 }
 
 const MIRRORED: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            location / {
-                ratelimitly zone=all;
-                ratelimitly_label original;
-                mirror /copy;
-            }
-            location = /copy {
-                internal;
-                ratelimitly zone=all;
-                ratelimitly_label copy;
-                proxy_pass http://{upstream};
-            }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        location / { ratelimitly zone=all; ratelimitly_label original; mirror /copy; }
+        location = /copy {
+            internal;
+            ratelimitly zone=all;
+            ratelimitly_label copy;
+            proxy_pass http://{upstream};
         }
     }
 "#;
@@ -255,27 +209,19 @@ async fn c06_a_mirror_subrequest_is_not_admitted() {
 }
 
 const ASKS_WHO: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            location / {
-                auth_request /who;
-                auth_request_set $plan $upstream_http_content_length;
-                ratelimitly_label plan-$plan;
-            }
-            location = /who {
-                internal;
-                ratelimitly_label who;
-                proxy_pass http://{upstream};
-            }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        location / {
+            auth_request /who;
+            auth_request_set $plan $upstream_http_content_length;
+            ratelimitly_label plan-$plan;
         }
+        location = /who { internal; ratelimitly_label who; proxy_pass http://{upstream}; }
     }
 "#;
 
@@ -301,29 +247,18 @@ async fn auth_request_is_answered_before_the_admission_and_not_admitted_itself()
 }
 
 const REWRITES: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-            location /returned {
-                return 204;
-            }
-            location /moved {
-                rewrite ^ /ok.txt permanent;
-            }
-            location /rewritten {
-                rewrite ^ /ok.txt last;
-            }
-            location / {
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
+        location /returned { return 204; }
+        location /moved { rewrite ^ /ok.txt permanent; }
+        location /rewritten { rewrite ^ /ok.txt last; }
+        location / {}
     }
 "#;
 

@@ -16,21 +16,13 @@ const CONFIGURATION: &str = r#"
     load_module {late};
     events { worker_connections 1024; }
     http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
+        {usual}
         ratelimitly_zone all "bucket=all" rate=1000r/s;
 
         server {
             listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=all;
-                ratelimitly_label $uri;
-                empty_gif;
-            }
-            location /free {
-                empty_gif;
-            }
+            location / { ratelimitly zone=all; ratelimitly_label $uri; empty_gif; }
+            location /free { empty_gif; }
         }
     }
 "#;
@@ -63,9 +55,7 @@ fn build() -> (TempDir, PathBuf) {
 
 async fn start(dev: &Dev, fail: &str, late: &Path) -> Nginx {
     let builder = Nginx::builder(CONFIGURATION).dev(dev).set("fail", fail).set("late", late.display());
-    let nginx = builder.start().await;
-    nginx.admits().await;
-    nginx
+    builder.warm().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

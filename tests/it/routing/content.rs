@@ -10,20 +10,16 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 const INCLUDES: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        default_type text/html;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    default_type text/html;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ssi on;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ssi on;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
     }
 "#;
 
@@ -53,25 +49,14 @@ async fn c15_subrequests_of_resumed_content_run_without_the_client() {
 }
 
 const TWO_UPSTREAMS: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker app "service=app";
-        upstream app {
-            server {first};
-            server {second};
-        }
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker app "service=app";
+    upstream app { server {first}; server {second}; }
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=all;
-                ratelimitly_report app;
-                proxy_pass http://app;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=all; ratelimitly_report app; proxy_pass http://app; }
     }
 "#;
 
@@ -101,18 +86,14 @@ async fn c26_an_upstream_retry_is_the_same_admission() {
 }
 
 const A_FILE: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $request_method;
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $request_method;
     }
 "#;
 

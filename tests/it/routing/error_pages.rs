@@ -9,46 +9,34 @@ use ratelimitly_harness::{Dev, Nginx, http};
 const LIMIT: (&str, &str) = ("limit.html", "slow down");
 
 const BY_URI: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker pages "service=pages";
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker pages "service=pages";
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-            ratelimitly_report pages;
-            error_page 429 /limit.html;
-            location /recursive {
-                recursive_error_pages on;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
+        ratelimitly_report pages;
+        error_page 429 /limit.html;
+        location /recursive { recursive_error_pages on; }
     }
 "#;
 
 const BY_NAME: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker pages "service=pages";
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker pages "service=pages";
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-            ratelimitly_report pages;
-            error_page 429 @limit;
-            location @limit {
-                try_files /limit.html =500;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
+        ratelimitly_report pages;
+        error_page 429 @limit;
+        location @limit { try_files /limit.html =500; }
     }
 "#;
 
@@ -104,22 +92,18 @@ async fn c34_fail_close_shows_its_error_page() {
 }
 
 const PANICS: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_fault handler_panic=1;
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker pages "service=pages";
+    {usual}
+    ratelimitly_fault handler_panic=1;
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker pages "service=pages";
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-            ratelimitly_report pages;
-            error_page 500 /err.html;
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
+        ratelimitly_report pages;
+        error_page 500 /err.html;
     }
 "#;
 
@@ -148,30 +132,21 @@ async fn c35_an_internal_failure_shows_its_error_page() {
 }
 
 const AFTER_AN_ALLOW: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker pages "service=pages";
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker pages "service=pages";
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-            ratelimitly_report pages;
-            error_page 404 /missing.html;
-            error_page 502 @broken;
-            location / {
-            }
-            location /app {
-                proxy_pass http://127.0.0.1:{port_dead};
-            }
-            location @broken {
-                try_files /broken.html =500;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
+        ratelimitly_report pages;
+        error_page 404 /missing.html;
+        error_page 502 @broken;
+        location / {}
+        location /app { proxy_pass http://127.0.0.1:{port_dead}; }
+        location @broken { try_files /broken.html =500; }
     }
 "#;
 

@@ -9,26 +9,16 @@ use rustix::process::Signal;
 use std::time::Duration;
 
 const LIMIT_REQ: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        limit_req_zone $server_addr zone=rare:1m rate=1r/m;
-        limit_req_zone $server_addr zone=paced:1m rate=5r/s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    limit_req_zone $server_addr zone=rare:1m rate=1r/m;
+    limit_req_zone $server_addr zone=paced:1m rate=5r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            ratelimitly zone=all;
-            location /rare {
-                limit_req zone=rare;
-                empty_gif;
-            }
-            location /paced {
-                limit_req zone=paced burst=5;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        ratelimitly zone=all;
+        location /rare { limit_req zone=rare; empty_gif; }
+        location /paced { limit_req zone=paced burst=5; empty_gif; }
     }
 "#;
 
@@ -79,21 +69,15 @@ async fn what_limit_req_delays_is_asked_about_once() {
 }
 
 const LIMIT_CONN: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1900ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        limit_conn_zone $server_addr zone=single:1m;
+    {service}
+    ratelimitly_policy single_round unit=1900ms;
+    ratelimitly_fail {fail};
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    limit_conn_zone $server_addr zone=single:1m;
 
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                limit_conn single 1;
-                ratelimitly zone=all;
-                empty_gif;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        location / { limit_conn single 1; ratelimitly zone=all; empty_gif; }
     }
 "#;
 

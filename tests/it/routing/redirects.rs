@@ -8,21 +8,13 @@ use ratelimitly_harness::{Dev, Upstream, eventually, http};
 use std::time::Duration;
 
 const INDEX: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            location / {
-                ratelimitly zone=all;
-                ratelimitly_label $uri;
-                index page.html;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        location / { ratelimitly zone=all; ratelimitly_label $uri; index page.html; }
     }
 "#;
 
@@ -84,27 +76,16 @@ async fn c09_a_failure_is_not_retried_after_an_internal_redirect() {
 
 /// Trackers are told apart by their life.
 const REPORTED: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker folders "service=folders" ttl=40s;
-        ratelimitly_tracker pages "service=pages" ttl=50s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker folders "service=folders" ttl=40s;
+    ratelimitly_tracker pages "service=pages" ttl=50s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            location = /folder/ {
-                ratelimitly_report folders;
-                index page.html;
-            }
-            location / {
-                ratelimitly zone=all;
-                ratelimitly_label $uri;
-                ratelimitly_report pages;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        location = /folder/ { ratelimitly_report folders; index page.html; }
+        location / { ratelimitly zone=all; ratelimitly_label $uri; ratelimitly_report pages; }
     }
 "#;
 
@@ -131,41 +112,25 @@ async fn c38_a_report_only_location_that_redirects_to_a_protected_one() {
 }
 
 const ACCEL: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker app "service=app";
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker app "service=app";
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-            ratelimitly_report app;
-            location /app {
-                proxy_pass http://127.0.0.1:{port_app};
-            }
-            location /files/ {
-                internal;
-            }
-            location @files {
-                try_files /files/page.html =404;
-            }
-        }
-        server {
-            listen 127.0.0.1:{port_app};
-            access_log off;
-            location = /app/uri {
-                add_header X-Accel-Redirect /files/page.html;
-                return 200;
-            }
-            location = /app/name {
-                add_header X-Accel-Redirect @files;
-                return 200;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
+        ratelimitly_report app;
+        location /app { proxy_pass http://127.0.0.1:{port_app}; }
+        location /files/ { internal; }
+        location @files { try_files /files/page.html =404; }
+    }
+    server {
+        listen 127.0.0.1:{port_app};
+        access_log off;
+        location = /app/uri { add_header X-Accel-Redirect /files/page.html; return 200; }
+        location = /app/name { add_header X-Accel-Redirect @files; return 200; }
     }
 "#;
 
@@ -189,26 +154,18 @@ async fn x_accel_redirect_reuses_the_admission() {
 }
 
 const POST_ACTION: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker app "service=app";
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker app "service=app";
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-            ratelimitly_report app;
-            location / {
-                post_action @after;
-            }
-            location @after {
-                proxy_pass http://{upstream};
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
+        ratelimitly_report app;
+        location / { post_action @after; }
+        location @after { proxy_pass http://{upstream}; }
     }
 "#;
 

@@ -17,46 +17,25 @@ const STRANGER: (&str, &str) = ("authorization", "Basic dXNlcjp3cm9uZw==");
 
 /// Everything is protected and reported, the error page included.
 const SITE: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker pages "service=pages";
-        limit_req_zone $server_addr zone=rare:1m rate=1r/m;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker pages "service=pages";
+    limit_req_zone $server_addr zone=rare:1m rate=1r/m;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            ratelimitly_label $uri;
-            ratelimitly_report pages;
-            error_page 400 401 403 413 503 /refused.html;
-            location /password {
-                auth_basic private;
-                auth_basic_user_file {prefix}/html/users;
-            }
-            location /denied {
-                deny all;
-            }
-            location /returned {
-                return 403;
-            }
-            location /rare {
-                limit_req zone=rare;
-                try_files /page =404;
-            }
-            location /small {
-                client_max_body_size 1;
-            }
-            location /asks {
-                auth_request /nobody;
-            }
-            location = /nobody {
-                internal;
-                return 403;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        ratelimitly_label $uri;
+        ratelimitly_report pages;
+        error_page 400 401 403 413 503 /refused.html;
+        location /password { auth_basic private; auth_basic_user_file {prefix}/html/users; }
+        location /denied { deny all; }
+        location /returned { return 403; }
+        location /rare { limit_req zone=rare; try_files /page =404; }
+        location /small { client_max_body_size 1; }
+        location /asks { auth_request /nobody; }
+        location = /nobody { internal; return 403; }
     }
 "#;
 
@@ -144,44 +123,33 @@ async fn the_page_of_limit_req_is_not_asked_about() {
 /// The page of a 401 leads to a protected file: handed out by an application, or as the content that takes the place of a
 /// page that is missing.
 const LEADS_ON: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker pages "service=pages";
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker pages "service=pages";
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            location / {
-                auth_basic private;
-                auth_basic_user_file {prefix}/html/users;
-                error_page 401 /login;
-            }
-            location /missing {
-                auth_basic private;
-                auth_basic_user_file {prefix}/html/users;
-                error_page 401 /no-login;
-                recursive_error_pages on;
-            }
-            location = /login {
-                proxy_pass http://127.0.0.1:{port_app};
-            }
-            location = /no-login {
-                error_page 404 = /refused.html;
-            }
-            location = /refused.html {
-                ratelimitly zone=all;
-                ratelimitly_report pages;
-            }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        location / {
+            auth_basic private;
+            auth_basic_user_file {prefix}/html/users;
+            error_page 401 /login;
         }
-        server {
-            listen 127.0.0.1:{port_app};
-            access_log off;
-            add_header X-Accel-Redirect /refused.html;
-            return 200;
+        location /missing {
+            auth_basic private;
+            auth_basic_user_file {prefix}/html/users;
+            error_page 401 /no-login;
+            recursive_error_pages on;
         }
+        location = /login { proxy_pass http://127.0.0.1:{port_app}; }
+        location = /no-login { error_page 404 = /refused.html; }
+        location = /refused.html { ratelimitly zone=all; ratelimitly_report pages; }
+    }
+    server {
+        listen 127.0.0.1:{port_app};
+        access_log off;
+        add_header X-Accel-Redirect /refused.html;
+        return 200;
     }
 "#;
 
@@ -206,50 +174,23 @@ async fn where_the_page_of_a_401_leads_to_is_not_asked_about() {
 
 /// What an unprotected location has not found is made by a protected application, in three notations.
 const MADE_ELSEWHERE: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        ratelimitly_tracker files "service=files" ttl=40s;
-        ratelimitly_tracker apps "service=apps" ttl=50s;
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    ratelimitly_tracker files "service=files" ttl=40s;
+    ratelimitly_tracker apps "service=apps" ttl=50s;
 
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly_label $uri;
-            location / {
-                error_page 404 /index.php;
-            }
-            location /reported {
-                ratelimitly_report files;
-                error_page 404 /index.php;
-            }
-            location /equals {
-                error_page 404 = @app;
-            }
-            location /returned {
-                return 418;
-                error_page 418 =200 /index.php;
-            }
-            location /tried {
-                try_files $uri =404;
-                error_page 404 /index.php;
-            }
-            location /tried-equals {
-                try_files $uri =404;
-                error_page 404 = /index.php;
-            }
-            location ~ \.php$ {
-                ratelimitly zone=all;
-                ratelimitly_report apps;
-                try_files /page =500;
-            }
-            location @app {
-                ratelimitly zone=all;
-                try_files /page =500;
-            }
-        }
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly_label $uri;
+        location / { error_page 404 /index.php; }
+        location /reported { ratelimitly_report files; error_page 404 /index.php; }
+        location /equals { error_page 404 = @app; }
+        location /returned { return 418; error_page 418 =200 /index.php; }
+        location /tried { try_files $uri =404; error_page 404 /index.php; }
+        location /tried-equals { try_files $uri =404; error_page 404 = /index.php; }
+        location ~ \.php$ { ratelimitly zone=all; ratelimitly_report apps; try_files /page =500; }
+        location @app { ratelimitly zone=all; try_files /page =500; }
     }
 "#;
 

@@ -12,40 +12,26 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 const PAGES: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy standard unit=600ms;
-        ratelimitly_fail {fail};
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        server {
-            listen 127.0.0.1:{port};
-            root {prefix}/html;
-            ratelimitly zone=all;
-            location /named {
-                error_page 429 @limit;
-            }
-            location /by_path {
-                error_page 429 /limit.html;
-            }
-            location @limit {
-                try_files /limit.html =500;
-            }
-        }
+    {usual}
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    server {
+        listen 127.0.0.1:{port};
+        root {prefix}/html;
+        ratelimitly zone=all;
+        location /named { error_page 429 @limit; }
+        location /by_path { error_page 429 /limit.html; }
+        location @limit { try_files /limit.html =500; }
     }
 "#;
 
 const PROXIED: &str = r#"
-    http {
-        {service}
-        ratelimitly_policy single_round unit=1900ms;
-        ratelimitly_zone all "bucket=all" rate=1000r/s;
-        server {
-            listen 127.0.0.1:{port};
-            ratelimitly zone=all;
-            location / {
-                proxy_pass http://{upstream};
-            }
-        }
+    {service}
+    ratelimitly_policy single_round unit=1900ms;
+    ratelimitly_zone all "bucket=all" rate=1000r/s;
+    server {
+        listen 127.0.0.1:{port};
+        ratelimitly zone=all;
+        location / { proxy_pass http://{upstream}; }
     }
 "#;
 
@@ -97,9 +83,7 @@ async fn a_client_that_leaves_after_its_verdict_is_logged_with_499_and_allow() {
 }
 
 async fn proxied(dev: &Dev, upstream: &Upstream) -> Nginx {
-    let nginx = Nginx::builder(PROXIED).dev(dev).set("upstream", upstream.address()).start().await;
-    nginx.admits().await;
-    nginx
+    Nginx::builder(PROXIED).dev(dev).set("upstream", upstream.address()).warm().await
 }
 
 /// A client that has sent its request.

@@ -8,16 +8,11 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 
 /// Besides the key, the text that must be found: a search that finds nothing proves nothing.
 const CONFIGURATION: &str = r#"
-    http {
-        {service}
-        ratelimitly_zone z "bucket=a-bucket-to-be-found" rate=1000r/s;
-        server {
-            listen 127.0.0.1:{port};
-            location / {
-                ratelimitly zone=z;
-                empty_gif;
-            }
-        }
+    {service}
+    ratelimitly_zone z "bucket=a-bucket-to-be-found" rate=1000r/s;
+    server {
+        listen 127.0.0.1:{port};
+        location / { ratelimitly zone=z; empty_gif; }
     }
 "#;
 
@@ -56,8 +51,7 @@ async fn no_process_holds(nginx: &Nginx, key: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_process_holds_the_text_of_the_key_or_of_the_one_before() {
     let dev = Dev::start().await;
-    let mut nginx = Nginx::builder(CONFIGURATION).dev(&dev).start().await;
-    nginx.admits().await;
+    let mut nginx = Nginx::builder(CONFIGURATION).dev(&dev).warm().await;
     let old = dev.key();
     no_process_holds(&nginx, &old).await;
 
@@ -88,8 +82,7 @@ async fn no_process_holds_the_text_of_a_key_file() {
         "{service}",
         "ratelimitly_auth_key_file {key_file}; ratelimitly_dns_srv {zone}; ratelimitly_dns_resolver {dns};",
     );
-    let mut nginx = Nginx::builder(&text).dev(&dev).set("key_file", path.display()).start().await;
-    nginx.admits().await;
+    let mut nginx = Nginx::builder(&text).dev(&dev).set("key_file", path.display()).warm().await;
     no_process_holds(&nginx, &dev.key()).await;
 
     fs::write(&path, &new).expect("the file");

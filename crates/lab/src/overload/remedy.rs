@@ -53,10 +53,7 @@ http {
     limit_req_zone $http_x_key zone=per_key:1m rate=50r/s;
     limit_req_status 429;
     {http}
-    upstream app {
-        zone app 64k;
-        server {upstream}{server};
-    }
+    upstream app { zone app 64k; server {upstream}{server}; }
     server {
         listen 127.0.0.1:{port} backlog=4096;
         location / {

@@ -50,10 +50,7 @@ http {
         ~504$   $upstream_response_time;
         default $upstream_header_time;
     }
-    upstream app {
-        zone app 64k;
-        server {upstream}{server};
-    }
+    upstream app { zone app 64k; server {upstream}{server}; }
     server {
         listen 127.0.0.1:{port} backlog=4096;
         ratelimitly        guard=keeping_up;
