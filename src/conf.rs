@@ -138,7 +138,7 @@ pub unsafe extern "C" fn merge_location_conf(
     parent: *mut c_void,
     child: *mut c_void,
 ) -> *mut c_char {
-    // SAFETY: nginx passes the loader and two different values of `create_location_conf`, used by nobody else meanwhile.
+    // SAFETY: nginx passes the loader and two different values of `create_location_conf`, which nothing else uses meanwhile.
     let (cf, parent, child) =
         unsafe { (Conf::from_ptr(cf), &*parent.cast::<LocationConf>(), &mut *child.cast::<LocationConf>()) };
     guarded("merging a configuration", NGX_CONF_ERROR, || {

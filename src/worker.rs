@@ -12,7 +12,7 @@ use ratelimitly_core::time::Millis;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// The delays after the first, second, … failure in a row; the last one repeats.
+/// The delays after the first, second, … consecutive failure; the last one repeats.
 const BACK_OFF_MS: [u64; 4] = [1000, 2000, 4000, 5000];
 
 /// Where a worker keeps its driver.
@@ -25,7 +25,7 @@ pub struct WorkerSlot {
 #[derive(Default)]
 struct Slot {
     driver: RefCell<Option<Rc<Driver>>>,
-    /// Set-ups that failed in a row, and when the next one may be tried.
+    /// Consecutive failed set-ups, and when the next one may be tried.
     failures: Cell<usize>,
     not_before: Cell<Millis>,
     /// Whether a set-up is under way: it may make nginx close idle connections, whose requests may then report.

@@ -101,7 +101,7 @@ pub fn chosen(cf: &Conf, warnings: &mut Warnings, text: &[u8]) {
     warnings.note(cf, About::ClientKey, When::Asking, "ratelimitly_zone", message);
 }
 
-/// A tracker that never has as many samples as it needs, and one whose settings were left out.
+/// Warns of a tracker that can never hold as many samples as it needs, and of a tracker without settings.
 pub fn tracker(cf: &Conf, warnings: &mut Warnings, tracker: &Rc<Tracker>, left_out: [(&str, bool); 2]) {
     let TrackerSettings { max_samples, min_sample_threshold, .. } = tracker.settings;
     if min_sample_threshold > max_samples {

@@ -86,7 +86,7 @@ pub enum Problem {
     Redefined {
         /// Kind of definition.
         kind: Kind,
-        /// The name.
+        /// The name as the operator wrote it, shortened for the message.
         name: Excerpt,
     },
     /// A tracker called `off`.
@@ -111,7 +111,7 @@ pub enum Problem {
         "host \"{host}\" cannot be resolved: {reason}; expected the address of a nameserver, or a host that this system knows"
     )]
     ResolverHost {
-        /// The name.
+        /// The name as the operator wrote it, shortened for the message.
         host: Excerpt,
         /// What the system said.
         reason: String,
@@ -126,7 +126,7 @@ pub enum Problem {
     Undefined {
         /// Kind of definition.
         kind: Kind,
-        /// The name.
+        /// The name as the operator wrote it, shortened for the message.
         name: Excerpt,
     },
     /// A report to nothing.
@@ -134,7 +134,7 @@ pub enum Problem {
         "unknown tracker \"{name}\", expected a tracker that \"ratelimitly_tracker\" defines above, or \"off\""
     )]
     NoTracker {
-        /// The name.
+        /// The name as the operator wrote it, shortened for the message.
         name: Excerpt,
     },
     /// Several zones or groups in one line.
@@ -170,7 +170,7 @@ pub enum Problem {
     /// `rate=`.
     #[error("\"rate={text}\" {error}")]
     Rate {
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: RateError,
@@ -180,7 +180,7 @@ pub enum Problem {
     Duration {
         /// The argument.
         argument: &'static str,
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: DurationError,
@@ -190,7 +190,7 @@ pub enum Problem {
     Number {
         /// The argument.
         argument: &'static str,
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: NumberError,
@@ -201,7 +201,7 @@ pub enum Problem {
     /// Neither of two words.
     #[error("invalid value \"{text}\", expected {usage}")]
     Choice {
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// The accepted form.
         usage: &'static str,
@@ -249,7 +249,7 @@ pub enum Problem {
     /// The key file cannot be read.
     #[error("\"{path}\" {error}; expected a regular file with the API key alone on one line")]
     KeyFile {
-        /// The file.
+        /// The file as the operator wrote it, shortened for the message.
         path: Excerpt,
         /// What is wrong with it.
         error: ReadError,
@@ -257,7 +257,7 @@ pub enum Problem {
     /// The key file holds no line that could be a key.
     #[error("\"{path}\" {error}")]
     KeyFileText {
-        /// The file.
+        /// The file as the operator wrote it, shortened for the message.
         path: Excerpt,
         /// What is wrong with its content.
         error: KeyFileError,
@@ -265,7 +265,7 @@ pub enum Problem {
     /// The key file's line is no key.
     #[error("\"{path}\": {problem}")]
     KeyInFile {
-        /// The file.
+        /// The file as the operator wrote it, shortened for the message.
         path: Excerpt,
         /// What is wrong with the line.
         problem: Box<Problem>,
@@ -275,7 +275,7 @@ pub enum Problem {
     Status {
         /// The argument's name with its `=`, or nothing.
         argument: &'static str,
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: StatusError,
@@ -283,7 +283,7 @@ pub enum Problem {
     /// A log level.
     #[error("\"{text}\" {error}")]
     LogLevel {
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: LogLevelError,
@@ -291,7 +291,7 @@ pub enum Problem {
     /// `tokens=`.
     #[error("\"tokens={text}\" {error}")]
     Tokens {
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: TokensError,
@@ -304,7 +304,7 @@ pub enum Problem {
     TokensAboveRate {
         /// The tokens.
         tokens: u16,
-        /// The zone.
+        /// The zone as the operator wrote it, shortened for the message.
         zone: Excerpt,
         /// Its rate's tokens.
         limit: u32,
@@ -325,7 +325,7 @@ pub enum Problem {
         "\"time={text}\" is the same for every request, expected a variable such as $upstream_header_time"
     )]
     ConstantTime {
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
     },
     /// The name of the discovery domain.
@@ -385,7 +385,7 @@ pub enum Problem {
     #[cfg(feature = "fault-injection")]
     #[error("unknown fault \"{argument}\", expected {usage}")]
     Fault {
-        /// The argument.
+        /// The argument as the operator wrote it, shortened for the message.
         argument: Excerpt,
         /// The accepted form.
         usage: &'static str,

@@ -112,7 +112,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// No rule, whatever is inherited. Where it stands matters to nobody any more.
+    /// No rule, whatever is inherited. Nothing needs its place any more.
     fn off() -> Rules {
         Rules { is_off: true, ..Rules::default() }
     }

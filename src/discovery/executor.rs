@@ -106,7 +106,7 @@ impl Queue {
             return drop(runnable);
         }
         self.ready.borrow_mut().push_back(runnable);
-        // Tasks that wake each other get one round a turn of the loop, so that they cannot keep it to themselves.
+        // Tasks that wake each other get one round per event-loop iteration, so that they cannot keep it to themselves.
         if self.running.get() { self.turn.post() } else { self.turn.post_now() }
     }
 

@@ -1,5 +1,5 @@
 //! What discovery's UDP and TCP sockets share: a connection on the event loop, the tasks that wait for it, and a
-//! limit on what is read in one turn of the loop, so that no flood keeps the worker to itself.
+//! limit on what is read in one event-loop iteration, so that no flood keeps the worker to itself.
 
 use crate::nginx::connection::{Connection, Ready};
 use socket2::SockRef;
@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Reads in a row before other events get their turn.
+/// Consecutive reads before other events get their turn.
 const READS_A_TURN: u32 = 16;
 
 /// A non-blocking socket.

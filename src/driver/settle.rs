@@ -1,7 +1,7 @@
 //! What follows a change of the core: sending, arming timers, resuming requests, discovery, the rebind.
 //!
 //! The one place that sends and resumes. It runs at the end of a read event and otherwise as a posted event in the same
-//! turn of the event loop, so that admissions started in one turn are sent by one system call. A resumed request may
+//! event-loop iteration, so that admissions started in one iteration are sent by one system call. A resumed request may
 //! change the core again; the loop goes on until nothing is left.
 
 use super::{Driver, State, notes};

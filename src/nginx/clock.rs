@@ -1,4 +1,4 @@
-//! nginx's cached clocks as the core's types. They move once a turn of the event loop, and reading them costs no
+//! nginx's cached clocks as the core's types. They move once per event-loop iteration, and reading them costs no
 //! system call.
 
 use ngx::ffi;

@@ -125,7 +125,7 @@ impl Connection {
         accepted(armed)
     }
 
-    /// Lets `readable` be called in the next turn of the event loop, for a reader that stopped before "would block".
+    /// Lets `readable` be called in the next event-loop iteration, for a reader that stopped before "would block".
     /// Dropping the connection before then cancels it.
     pub fn post_read(&self) {
         // SAFETY: the slot and its event are ours until `drop`, where ngx_close_connection unlinks a posted event.

@@ -30,7 +30,7 @@ pub enum Level {
     Debug = ffi::NGX_LOG_DEBUG as isize,
 }
 
-/// One of nginx's logs. Cheap to copy; not to be kept across turns of the event loop, because a reload or the end
+/// One of nginx's logs. Cheap to copy; not to be kept across event-loop iterations, because a reload or the end
 /// of a request frees the log behind it.
 #[derive(Clone, Copy)]
 pub struct Log(NonNull<ngx_log_t>);

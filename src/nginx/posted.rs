@@ -42,13 +42,13 @@ impl PostedEvent {
         PostedEvent { shared }
     }
 
-    /// Lets the handler run in the next turn of the event loop, after the sockets have been looked at again. Nothing
+    /// Lets the handler run in the next event-loop iteration, after the sockets have been looked at again. Nothing
     /// changes if the event is posted already, in either way.
     pub fn post(&self) {
         self.post_to(ptr::addr_of_mut!(ffi::ngx_posted_next_events));
     }
 
-    /// Lets the handler run later in this turn of the event loop. Nothing changes if the event is posted already, in
+    /// Lets the handler run later in this event-loop iteration. Nothing changes if the event is posted already, in
     /// either way.
     pub fn post_now(&self) {
         self.post_to(ptr::addr_of_mut!(ffi::ngx_posted_events));

@@ -12,7 +12,7 @@ pub fn id() -> u64 {
 /// Whether a process lives. One that belongs to another user lives too.
 pub fn lives(id: u64) -> bool {
     let Ok(id) = libc::pid_t::try_from(id) else { return false };
-    // SAFETY: signal 0 is sent to nobody; the system only looks the process up.
+    // SAFETY: signal 0 delivers no signal; the system only checks that the process exists.
     let found = unsafe { libc::kill(id, 0) } == 0;
     found || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }

@@ -158,7 +158,7 @@ impl UdpSocket {
         self.connection.arm_read()
     }
 
-    /// Lets the handler be called in the next turn of the event loop; call it when a receive used up its budget.
+    /// Lets the handler be called in the next event-loop iteration; call it when a receive used up its budget.
     pub fn resume_later(&self) {
         self.connection.post_read();
     }

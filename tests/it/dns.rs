@@ -37,7 +37,7 @@ async fn start_with(dev: &Dev, fail: &str, nameservers: &str) -> Nginx {
     builder(dev, fail).set("nameservers", nameservers).set("unit", "600ms").start().await
 }
 
-/// One whose requests wait for DNS for 600 ms only: where nothing else is to come of it.
+/// An nginx whose requests wait for DNS for 600 ms only, for tests in which DNS never answers.
 async fn start_impatient(dev: &Dev, fail: &str) -> Nginx {
     builder(dev, fail).set("nameservers", dev.dns_addr()).set("unit", "200ms").start().await
 }

@@ -125,7 +125,7 @@ async fn s02_the_socket_is_replaced_in_a_later_turn_than_the_read_event() {
 
     let (pending, rebound) = (place(&nginx, "rebind pending"), place(&nginx, "UDP socket rebound"));
     let log = nginx.error_log();
-    // nginx says so once a turn of its loop, after the sockets' events have been collected.
+    // nginx says so once per event-loop iteration, after the sockets' events have been collected.
     let turns = log[pending..rebound].iter().filter(|line| line.contains("timer delta:")).count();
     assert!(turns > 0, "no new turn between {} and {}", log[pending], log[rebound]);
     nginx.finish().await;

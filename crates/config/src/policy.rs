@@ -44,7 +44,7 @@ pub enum PolicyTextError {
     /// `unit=`.
     #[error("\"unit={text}\" {error}")]
     Unit {
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: DurationError,
@@ -54,7 +54,7 @@ pub enum PolicyTextError {
     Bound {
         /// The argument.
         name: &'static str,
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: DurationError,
@@ -86,7 +86,7 @@ pub enum PolicyTextError {
     /// `final_wait_units=`.
     #[error("\"final_wait_units={text}\" {error}")]
     FinalWait {
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: NumberError,
@@ -97,7 +97,7 @@ pub enum PolicyTextError {
     /// `replay_gap=`.
     #[error("\"replay_gap={text}\" {error}, {GAP_FORM}")]
     Gap {
-        /// The value.
+        /// The value as the operator wrote it, shortened for the message.
         text: Excerpt,
         /// What is wrong with it.
         error: GapError,

@@ -165,7 +165,7 @@ impl Builder {
     }
 }
 
-/// nginx as a child that ends with this process, whatever becomes of it.
+/// Starts nginx as a child that ends when this process ends.
 fn spawn(prefix: &Path, tool: &[String], environment: &[(String, OsString)]) -> Child {
     let output = std::fs::File::create(prefix.join("output.log")).expect("a file for nginx's output");
     let mut command = Command::new("setpriv");

@@ -57,7 +57,7 @@ impl Dev {
         Dev::with(|config| config.servers(1)).await
     }
 
-    /// So many servers for a test that ends some of them and starts them again: on ports that nobody is given meanwhile.
+    /// Servers for a test that stops and restarts some of them: no other program gets their ports meanwhile.
     pub async fn restartable(servers: u16) -> Dev {
         let listen = (Ipv4Addr::LOCALHOST, free_ports(servers)).into();
         Dev::with(|config| Config { listen, ..config }.servers(servers.into())).await

@@ -60,7 +60,7 @@ impl<'a> Processes<'a> {
     }
 
     /// Takes an entry for the process `pid` and the cycle that it serves, where one is free or belongs to a process that lives
-    /// no more. `None`: there are more processes than entries, and this one's values are seen by nobody.
+    /// no more. `None`: there are more processes than entries, so nothing shows this one's values.
     pub fn take(self, pid: u64, cycle: u64, lives: impl Fn(u64) -> bool) -> Option<Process<'a>> {
         self.entries().find(|entry| {
             let owner = entry.pid();

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::rc::Rc;
 
-/// Most errors in a row that one receive passes over.
+/// Most consecutive errors that one receive passes over.
 const MOST_ERRORS: usize = 8;
 /// Longest datagram that is taken in, bytes; a longer one is dropped.
 const DATAGRAM_MAX: usize = 1200;

@@ -29,7 +29,8 @@ impl Stepped {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("offset");
         std::fs::write(&file, "+0").expect("a file");
-        let builder = builder_with(&format!("{ENVIRONMENT}{CONFIGURATION}"), dev, fail).set("unit", unit);
+        let builder =
+            builder_with(&format!("{ENVIRONMENT} http {{{CONFIGURATION}}}"), dev, fail).set("unit", unit);
         let builder = builder.env("LD_PRELOAD", library);
         let builder = builder.env("FAKETIME_TIMESTAMP_FILE", &file).env("FAKETIME_NO_CACHE", "1");
         let nginx = builder.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").warm().await;

@@ -46,7 +46,7 @@ async fn recovers(nginx: &Nginx) {
 
 /// 16 connections, of which listening sockets and nginx itself take some.
 fn few_connections(dev: &Dev, fail: &str) -> Builder {
-    let text = format!("    events {{ worker_connections 16; }}{CONFIGURATION}");
+    let text = format!("    events {{ worker_connections 16; }} http {{{CONFIGURATION}}}");
     builder_with(&text, dev, fail)
 }
 

@@ -9,7 +9,7 @@ use ratelimitly_harness::{Dev, Nginx};
 use rustix::process::Signal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Requests that reach the worker in one turn of its loop.
+/// Requests that reach the worker in one event-loop iteration.
 const REQUESTS: usize = 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +88,7 @@ async fn patient(dev: &Dev) -> Nginx {
     builder(dev, "close").set("unit", "600ms").log_level("info").warm().await
 }
 
-/// Asks once in each of several connections in one turn of the worker's loop; all get this status. Gives the number of UDP
+/// Asks once in each of several connections in one event-loop iteration; all get this status. Gives the number of UDP
 /// messages that were sent meanwhile on this side and on the server's.
 async fn all_at_once(nginx: &Nginx, status: u16) -> usize {
     let health = http::Request::get("/health").body(Default::default()).expect("a request");

@@ -1,4 +1,4 @@
-//! A worker that stood still: all that became due meanwhile is due in one turn of its event loop, ends and starts of
+//! A worker that stood still: all that became due meanwhile is due in one event-loop iteration, ends and starts of
 //! admissions mixed.
 
 use crate::FAILURES;

@@ -114,7 +114,7 @@ async fn g15_a_request_of_no_time_is_reported_as_one_millisecond() {
     let dev = Dev::single().await;
     let nginx = Nginx::builder(REPORT_ONLY).dev(&dev).warm().await;
 
-    // nginx reads, answers and logs each within one turn of its loop, whose clock stands still.
+    // nginx reads, answers and logs each within one event-loop iteration, whose clock stands still.
     for _ in 0..5 {
         http::get(nginx.port(), "/").await;
     }
