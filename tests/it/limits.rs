@@ -95,77 +95,53 @@ async fn outcomes(nginx: &Nginx, count: usize) -> Vec<String> {
     outcomes
 }
 
-fn three_and_three() -> Vec<&'static str> {
-    [["200 allow"; 3], ["429 -"; 3]].concat()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_burst_lets_three_reach_the_server_two_of_them_later() {
+/// Six clients under one `limit_req`: how many get each status and `$limit_req_status`. Those with 200 reach the server, the
+/// last ones of them, as many as are delayed, only when they go on.
+async fn six_clients(limit: &str, expected: &[(u16, &str, usize)]) {
+    let sum = |of: &dyn Fn(u16, &str) -> bool| -> usize {
+        expected.iter().filter(|row| of(row.0, row.1)).map(|row| row.2).sum()
+    };
+    let (passed, delayed) = (sum(&|status, _| status == 200), sum(&|_, said| said == "DELAYED"));
+    let logged = [vec!["200 allow"; passed], vec!["429 -"; CLIENTS - passed]].concat();
     for fail in POLICIES {
         let dev = Dev::single().await;
-        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=one_a_second burst=2;").await;
+        let nginx = warm(LIMIT_REQ, &dev, fail, limit).await;
 
         let responses = together(&nginx).await.join_all().await;
 
-        assert_eq!(count(&responses, 200, "PASSED"), 1);
-        assert_eq!(count(&responses, 200, "DELAYED"), 2);
-        assert_eq!(count(&responses, 429, "REJECTED"), 3);
-        assert_eq!(outcomes(&nginx, CLIENTS).await, three_and_three());
-        assert_eq!(admissions(&dev, &nginx).await, 3);
+        for (status, said, clients) in expected {
+            assert_eq!(count(&responses, *status, said), *clients, "{said}");
+        }
+        assert_eq!(outcomes(&nginx, CLIENTS).await, logged);
+        assert_eq!(admissions(&dev, &nginx).await, passed);
         let asked = asked_at(&dev);
-        let apart = |pair: &[u64]| pair[1] - pair[0];
-        assert!(asked.windows(2).map(apart).all(|ms| ms > 250), "asked when they go on: {asked:?}");
+        let mut late = asked.windows(2).rev().take(delayed);
+        assert!(late.all(|pair| pair[1] - pair[0] > 250), "asked when they go on: {asked:?}");
         nginx.finish().await;
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_burst_without_delay_lets_three_reach_the_server_at_once() {
-    for fail in POLICIES {
-        let dev = Dev::single().await;
-        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=rare burst=2 nodelay;").await;
-
-        let responses = together(&nginx).await.join_all().await;
-
-        assert_eq!(count(&responses, 200, "PASSED"), 3);
-        assert_eq!(count(&responses, 429, "REJECTED"), 3);
-        assert_eq!(outcomes(&nginx, CLIENTS).await, three_and_three());
-        assert_eq!(admissions(&dev, &nginx).await, 3);
-        nginx.finish().await;
-    }
+/// One test for each `limit_req`: its name, the directives, and the clients by their answer.
+macro_rules! six_clients {
+    ($($name:ident: $limit:literal, $expected:expr;)+) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            six_clients($limit, &$expected).await;
+        }
+    )+};
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_burst_with_some_delay_lets_three_reach_the_server_one_of_them_later() {
-    for fail in POLICIES {
-        let dev = Dev::single().await;
-        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=one_a_second burst=2 delay=1;").await;
-
-        let responses = together(&nginx).await.join_all().await;
-
-        assert_eq!(count(&responses, 200, "PASSED"), 2);
-        assert_eq!(count(&responses, 200, "DELAYED"), 1);
-        assert_eq!(count(&responses, 429, "REJECTED"), 3);
-        assert_eq!(admissions(&dev, &nginx).await, 3);
-        let asked = asked_at(&dev);
-        assert!(asked[2] - asked[1] > 250, "asked when it goes on: {asked:?}");
-        nginx.finish().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_burst_one_reaches_the_server() {
-    for fail in POLICIES {
-        let dev = Dev::single().await;
-        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=rare;").await;
-
-        let responses = together(&nginx).await.join_all().await;
-
-        assert_eq!(count(&responses, 200, "PASSED"), 1);
-        assert_eq!(count(&responses, 429, "REJECTED"), 5);
-        assert_eq!(admissions(&dev, &nginx).await, 1);
-        nginx.finish().await;
-    }
+six_clients! {
+    a_burst_lets_three_reach_the_server_two_of_them_later: "limit_req zone=one_a_second burst=2;",
+        [(200, "PASSED", 1), (200, "DELAYED", 2), (429, "REJECTED", 3)];
+    a_burst_without_delay_lets_three_reach_the_server_at_once: "limit_req zone=rare burst=2 nodelay;",
+        [(200, "PASSED", 3), (429, "REJECTED", 3)];
+    a_burst_with_some_delay_lets_three_reach_the_server_one_of_them_later: "limit_req zone=one_a_second burst=2 delay=1;",
+        [(200, "PASSED", 2), (200, "DELAYED", 1), (429, "REJECTED", 3)];
+    without_a_burst_one_reaches_the_server: "limit_req zone=rare;",
+        [(200, "PASSED", 1), (429, "REJECTED", 5)];
+    a_dry_run_of_limit_req_lets_all_six_reach_the_server: "limit_req zone=rare; limit_req_dry_run on;",
+        [(200, "PASSED", 1), (200, "REJECTED_DRY_RUN", 5)];
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,22 +162,6 @@ async fn a_debt_refuses_unasked_until_it_is_paid() {
 
         assert!(refused > 0, "nothing was refused after the burst");
         assert_eq!(admissions(&dev, &nginx).await, before + 1, "{refused} were refused meanwhile");
-        nginx.finish().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_of_limit_req_lets_all_six_reach_the_server() {
-    for fail in POLICIES {
-        let dev = Dev::single().await;
-        let nginx = warm(LIMIT_REQ, &dev, fail, "limit_req zone=rare; limit_req_dry_run on;").await;
-
-        let responses = together(&nginx).await.join_all().await;
-
-        assert_eq!(count(&responses, 200, "PASSED"), 1);
-        assert_eq!(count(&responses, 200, "REJECTED_DRY_RUN"), 5);
-        assert_eq!(outcomes(&nginx, CLIENTS).await, ["200 allow"; CLIENTS]);
-        assert_eq!(admissions(&dev, &nginx).await, CLIENTS);
         nginx.finish().await;
     }
 }
