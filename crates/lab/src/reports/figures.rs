@@ -93,7 +93,6 @@ pub fn wrong(spoiler: Spoiler, [plain, conditional, timed]: &[Figures; 3]) -> Ve
                 conditional.denied > 30.0 && timed.denied > 30.0,
                 "with if= or time= the guard denies: above 30%",
             );
-            must(timed.wait_ms < 0.85 * plain.wait_ms, "time= shortens the wait");
         }
         Spoiler::SlowClient => {
             must(

@@ -56,7 +56,7 @@ http {
         ratelimitly        guard=keeping_up;
         ratelimitly_report app{terms};
         add_header X-Verdict $ratelimitly_verdict always;
-        proxy_read_timeout 1s;
+        proxy_read_timeout 2s;
         location /light { proxy_pass http://app; }
         location /large { limit_rate 8k; proxy_pass http://app; }
         location /down  { proxy_pass http://127.0.0.1:9; }
