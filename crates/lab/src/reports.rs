@@ -32,7 +32,7 @@ struct Timing {
 }
 
 const FULL: Timing = Timing { end: 20.0, change: 4.0, judge: 10.0 };
-const QUICK: Timing = Timing { end: 9.0, change: 2.0, judge: 6.0 };
+const QUICK: Timing = Timing { end: 11.0, change: 2.0, judge: 8.0 };
 
 /// A load that falls behind by more is not quite the load that it says it is, seconds.
 const LATE: f64 = 0.25;
@@ -42,7 +42,7 @@ const TRIES: usize = 3;
 /// What the experiment is run with.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// 9 s each; fails if a direction is wrong.
+    /// 11 s each; fails if a direction is wrong.
     #[arg(long)]
     quick: bool,
     /// Only these.
