@@ -46,11 +46,10 @@ use self::queue::Queue;
 use self::silence::Silence;
 use self::slots::Slots;
 use self::watch::{Next, Watch};
-use crate::id::{RequestId, ServerId};
+use crate::id::RequestId;
 use crate::key::ApiKey;
 use crate::membership::Membership;
 use crate::policy::Policy;
-use crate::round_trip::Estimate;
 use crate::time::{Millis, WallMillis};
 use crate::wire::{Auth, Observation, RateRequest, Resource, Tenant};
 use chacha20::ChaCha12Rng;
@@ -316,13 +315,6 @@ impl Client {
         are_new
     }
 
-    fn note_members(&mut self, now: Millis, are_new: bool) {
-        if are_new && let (Some(watch), Some(members)) = (&mut self.watch, self.discovery.members()) {
-            watch.members_changed(now, members);
-            self.next = watch.next();
-        }
-    }
-
     fn begin_waiting(&mut self, now: Millis) {
         while let Some(key) = self.waiting.pop_front() {
             match self.slots.live(key) {
@@ -451,30 +443,6 @@ impl Client {
     /// Longest time from an admission's start to its end, milliseconds.
     pub fn horizon_ms(&self) -> u64 {
         self.policy.longest_horizon_ms().into()
-    }
-
-    /// The unit of an admission that starts now, milliseconds: fixed, or what follows from the round trips.
-    pub fn unit_ms(&self) -> u32 {
-        self.next.unit_ms
-    }
-
-    /// What is known of each member's distance, the oldest first. Empty unless the policy has `unit=auto` or
-    /// `silent_after=`.
-    pub fn round_trips(&self) -> impl Iterator<Item = RoundTrip> {
-        self.watch.iter().flat_map(|watch| watch.round_trips())
-    }
-
-    /// Takes over what another worker has measured of a member. What this client has measured itself stays.
-    pub fn know_round_trip(&mut self, server: ServerId, estimate: Estimate) {
-        if let Some(watch) = &mut self.watch {
-            watch.know(server, estimate);
-            self.next = watch.next();
-        }
-    }
-
-    /// The next server that has stopped or begun to answer, in the order of these events. Only with `silent_after=`.
-    pub fn poll_silencing(&mut self) -> Option<Silencing> {
-        self.watch.as_mut()?.poll()
     }
 
     /// The caller has replaced the socket.

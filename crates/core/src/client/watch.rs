@@ -5,6 +5,7 @@
 //! answer, is passed over: with `silent_after=` it is no longer waited for, and the unit no longer follows it. Called by the
 //! client's other rooms; it sends nothing and judges no answer.
 
+use super::Client;
 use super::late::Late;
 use super::slots::Slot;
 use crate::id::{RequestId, ServerId};
@@ -318,5 +319,39 @@ impl Watch {
             }
             None => Next { waits_for, ..Next::of(&self.policy) },
         };
+    }
+}
+
+impl Client {
+    /// The unit of an admission that starts now, milliseconds: fixed, or what follows from the round trips.
+    pub fn unit_ms(&self) -> u32 {
+        self.next.unit_ms
+    }
+
+    /// What is known of each member's distance, the oldest first. Empty unless the policy has `unit=auto` or
+    /// `silent_after=`.
+    pub fn round_trips(&self) -> impl Iterator<Item = RoundTrip> {
+        self.watch.iter().flat_map(|watch| watch.round_trips())
+    }
+
+    /// Takes over what another worker has measured of a member. What this client has measured itself stays.
+    pub fn know_round_trip(&mut self, server: ServerId, estimate: Estimate) {
+        if let Some(watch) = &mut self.watch {
+            watch.know(server, estimate);
+            self.next = watch.next();
+        }
+    }
+
+    /// The next server that has stopped or begun to answer, in the order of these events. Only with `silent_after=`.
+    pub fn poll_silencing(&mut self) -> Option<Silencing> {
+        self.watch.as_mut()?.poll()
+    }
+
+    /// A discovery has found members.
+    pub(super) fn note_members(&mut self, now: Millis, are_new: bool) {
+        if are_new && let (Some(watch), Some(members)) = (&mut self.watch, self.discovery.members()) {
+            watch.members_changed(now, members);
+            self.next = watch.next();
+        }
     }
 }
