@@ -152,7 +152,14 @@ impl Context {
         matches!(*self.state.borrow(), State::Waiting { .. })
     }
 
+    /// Whether there is a decision.
+    #[inline]
+    pub fn is_decided(&self) -> bool {
+        matches!(*self.state.borrow(), State::Decided { .. })
+    }
+
     /// The decision, if there is one.
+    #[inline]
     pub fn decision(&self) -> Option<Decision> {
         match *self.state.borrow() {
             State::Decided { decision, .. } => Some(decision),

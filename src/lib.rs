@@ -73,7 +73,8 @@ unsafe extern "C" fn preconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
     border::guarded("the start of loading", Status::NGX_ERROR, || {
         status(
             cf.add_variables(variable::names(), Some(variable::evaluate))
-                .and_then(|()| cf.add_note(variable::PASSAGE)),
+                .and_then(|()| cf.add_note(variable::PASSAGE))
+                .and_then(|()| cf.add_note(variable::READ)),
         )
     })
     .0
@@ -87,7 +88,7 @@ unsafe extern "C" fn postconfiguration(cf: *mut ngx_conf_t) -> ngx_int_t {
 
 fn finish_loading(cf: &Conf) -> Result<(), conf::Rejected> {
     let main = conf::finish(cf)?;
-    main.settings.variables.set(cf.variable_range(variable::names())?);
+    main.settings.variables.set(cf.variable_range(variable::names(), cf.note_index(variable::READ)?)?);
     main.passage.set(cf.note_index(variable::PASSAGE)?);
     cf.put_handler_first(Phase::PreContent, Some(handler::precontent))?;
     cf.put_handler_first(Phase::Log, Some(handler::log))?;

@@ -4,13 +4,14 @@
 //! each reader and nothing is kept here. Also the name of the slot in which the handler notes how a request came to it,
 //! which no configuration can name.
 
-use crate::context::{Context, Decision, Outcome};
+use crate::context::{Context, Outcome};
+use crate::cycle_conf::CycleConf;
 use crate::nginx::border;
 use crate::nginx::request::{NoMemory, Request};
 use crate::nginx::value::Slot;
 use ngx::core::Status;
 use ngx::ffi::{ngx_http_request_t, ngx_int_t, ngx_variable_value_t};
-use ratelimitly_config::fields::{self, FieldList, JsonNames};
+use ratelimitly_config::fields::{Digits, FieldList, FieldName, JsonNames};
 use ratelimitly_core::limits::{self, ZoneResult};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,37 +19,51 @@ use std::rc::Rc;
 /// The handler's note (`context::refused_before`). The space keeps configurations from naming it.
 pub const PASSAGE: &[u8] = b"ratelimitly passage";
 
-/// A variable's value.
+/// The note that a variable was read before its value was final.
+pub const READ: &[u8] = b"ratelimitly read";
+
+/// A variable's value. `None` in place of it is `-` in a log, and no header at all.
 enum Value {
-    /// `-` in a log, and no header at all.
-    NotFound,
     Word(&'static str),
-    /// What was written to the buffer.
-    Written,
+    Number(Digits),
 }
 
-/// Gives the value, with an empty buffer for it.
-type Evaluate = fn(&Context, &mut Vec<u8>) -> Value;
+/// How a value is computed.
+#[derive(Clone, Copy)]
+enum Evaluate {
+    /// Without memory.
+    Short(fn(&Context) -> Option<Value>),
+    /// Into an empty buffer. `false`: there is none.
+    Long(fn(&Context, &mut Vec<u8>) -> bool),
+}
+
+use Evaluate::{Long, Short};
 
 const VARIABLES: [(&[u8], Evaluate); 14] = [
-    (b"ratelimitly_verdict", |context, _| decided(context, |decision| decision.outcome.verdict())),
-    (b"ratelimitly_outcome", outcome),
-    (b"ratelimitly_failure", |context, _| decided(context, |decision| Some(decision.cause?.word()))),
-    (b"ratelimitly_time", time),
-    (b"ratelimitly_server", |context, out| number(out, context.details().server().map(|id| id.0))),
-    (b"ratelimitly_denied_by", |context, out| written(context.details().write_refusing(out))),
-    (b"ratelimitly_guard_latency", guard_latency),
-    (b"ratelimitly_limit", |context, out| of_tightest(context, out, |zone| zone.rate)),
-    (b"ratelimitly_remaining", |context, out| of_tightest(context, out, |zone| zone.remaining())),
-    (b"ratelimitly_reset", |context, out| of_tightest(context, out, |zone| zone.reset_s())),
-    (b"ratelimitly_retry_after", retry_after),
-    (b"ratelimitly_policy_header", |context, out| {
-        header(context, out, |list, name, zone| list.policy(name, zone.rate, zone.window_ms))
-    }),
-    (b"ratelimitly_limit_header", |context, out| {
-        header(context, out, |list, name, zone| list.limit(name, zone.remaining(), zone.reset_s()))
-    }),
-    (b"ratelimitly_violated_policies", violated_policies),
+    (b"ratelimitly_verdict", Short(|context| Some(Value::Word(context.decision()?.outcome.verdict()?)))),
+    (b"ratelimitly_outcome", Short(outcome)),
+    (b"ratelimitly_failure", Short(|context| Some(Value::Word(context.decision()?.cause?.word())))),
+    (b"ratelimitly_time", Short(time)),
+    (b"ratelimitly_server", Short(|context| number(context.details().server()?.0))),
+    (b"ratelimitly_denied_by", Long(denied_by)),
+    (b"ratelimitly_guard_latency", Short(guard_latency)),
+    (b"ratelimitly_limit", Short(|context| of_tightest(context, |zone| zone.rate))),
+    (b"ratelimitly_remaining", Short(|context| of_tightest(context, |zone| zone.remaining()))),
+    (b"ratelimitly_reset", Short(|context| of_tightest(context, |zone| zone.reset_s()))),
+    (b"ratelimitly_retry_after", Short(retry_after)),
+    (
+        b"ratelimitly_policy_header",
+        Long(|context, out| {
+            header(context, out, |list, name, zone| list.policy(name, zone.rate, zone.window_ms))
+        }),
+    ),
+    (
+        b"ratelimitly_limit_header",
+        Long(|context, out| {
+            header(context, out, |list, name, zone| list.limit(name, zone.remaining(), zone.reset_s()))
+        }),
+    ),
+    (b"ratelimitly_violated_policies", Long(violated_policies)),
 ];
 
 /// The variables' names.
@@ -72,63 +87,58 @@ pub unsafe extern "C" fn evaluate(
     Status::NGX_OK.0
 }
 
+/// The text. It stays as long as the request.
 fn text(request: &Request, position: usize) -> Result<Option<&[u8]>, NoMemory> {
     thread_local!(static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
-    let Some(context) = Context::of(request.main()) else { return Ok(None) };
-    BUFFER.with_borrow_mut(|out| {
-        out.clear();
-        match VARIABLES[position].1(context, out) {
-            Value::NotFound => Ok(None),
-            Value::Word(word) => Ok(Some(word.as_bytes())),
-            Value::Written => request.pool_copy(out).map(Some),
-        }
-    })
-}
-
-fn decided(context: &Context, word: impl FnOnce(Decision) -> Option<&'static str>) -> Value {
-    context.decision().and_then(word).map_or(Value::NotFound, Value::Word)
-}
-
-fn written(any: bool) -> Value {
-    if any { Value::Written } else { Value::NotFound }
-}
-
-fn number(out: &mut Vec<u8>, number: Option<u64>) -> Value {
-    written(number.inspect(|number| fields::number(out, *number)).is_some())
-}
-
-fn outcome(context: &Context, _: &mut Vec<u8>) -> Value {
-    if context.is_skipped() {
-        return Value::Word("skip");
+    let context = Context::of(request.main());
+    if !context.is_some_and(Context::is_decided) {
+        // nginx keeps what an early reader gets; the log must see the decision.
+        let settings = CycleConf::of_request(request).settings();
+        request.note_reader(settings.variables.get());
     }
-    decided(context, |decision| Some(decision.outcome.word()))
+    let Some(context) = context else { return Ok(None) };
+    match VARIABLES[position].1 {
+        Short(value) => match value(context) {
+            None => Ok(None),
+            Some(Value::Word(word)) => Ok(Some(word.as_bytes())),
+            Some(Value::Number(digits)) => request.pool_copy(digits.as_bytes()).map(Some),
+        },
+        Long(write) => BUFFER.with_borrow_mut(|out| {
+            out.clear();
+            if write(context, out) { request.pool_copy(out).map(Some) } else { Ok(None) }
+        }),
+    }
+}
+
+fn number(number: u64) -> Option<Value> {
+    Some(Value::Number(Digits::of(number)))
+}
+
+fn outcome(context: &Context) -> Option<Value> {
+    Some(Value::Word(match context.decision() {
+        Some(decision) => decision.outcome.word(),
+        None if context.is_skipped() => "skip",
+        None => return None,
+    }))
 }
 
 /// Seconds with milliseconds, as `$upstream_response_time` has them.
-fn time(context: &Context, out: &mut Vec<u8>) -> Value {
-    let Some(Decision { took_ms, .. }) = context.decision() else { return Value::NotFound };
-    fields::number(out, took_ms / 1000);
-    let ms = (took_ms % 1000) as u16;
-    out.extend([b'.', digit(ms / 100), digit(ms / 10), digit(ms)]);
-    Value::Written
-}
-
-fn digit(number: u16) -> u8 {
-    b'0' + (number % 10) as u8
+fn time(context: &Context) -> Option<Value> {
+    Some(Value::Number(Digits::of_seconds(context.decision()?.took_ms)))
 }
 
 /// Of the guard that refused, else of the first one.
-fn guard_latency(context: &Context, out: &mut Vec<u8>) -> Value {
+fn guard_latency(context: &Context) -> Option<Value> {
     let details = context.details();
     let mut guards = details.guards();
     let refusing = guards.clone().find(|(_, result)| result.refused);
-    let latency = refusing.or_else(|| guards.next()).map(|(_, result)| result.latency_ms);
-    number(out, latency.map(u64::from))
+    let (_, result) = refusing.or_else(|| guards.next())?;
+    number(result.latency_ms.into())
 }
 
-fn of_tightest(context: &Context, out: &mut Vec<u8>, field: impl FnOnce(ZoneResult) -> u32) -> Value {
-    let tightest = limits::tightest(context.details().zones().map(|(_, result)| result));
-    number(out, tightest.map(|(_, zone)| field(zone).into()))
+fn of_tightest(context: &Context, field: impl FnOnce(ZoneResult) -> u32) -> Option<Value> {
+    let (_, zone) = limits::tightest(context.details().zones().map(|(_, result)| result))?;
+    number(field(zone).into())
 }
 
 /// Whether a denial is enforced: what a client may be told of it.
@@ -136,26 +146,32 @@ fn is_enforced_deny(context: &Context) -> bool {
     context.decision().is_some_and(|decision| decision.outcome == Outcome::Deny)
 }
 
+/// What refused. An answer that allows holds no refusal.
+fn denied_by(context: &Context, out: &mut Vec<u8>) -> bool {
+    let allowed = context.decision().is_some_and(|decision| decision.outcome == Outcome::Allow);
+    !allowed && context.details().write_refusing(out)
+}
+
 /// The longest wait of all that refused, seconds.
-fn retry_after(context: &Context, out: &mut Vec<u8>) -> Value {
+fn retry_after(context: &Context) -> Option<Value> {
     if !is_enforced_deny(context) {
-        return Value::NotFound;
+        return None;
     }
     let details = context.details();
     let zones = details.zones().filter(|(_, zone)| zone.refused()).map(|(_, zone)| zone.retry_after_s());
     let guards = details.guards().filter(|(_, result)| result.refused);
     let guards = guards.map(|(guard, _)| limits::guard_retry_after_s(guard.tracker.settings.ttl_ms));
-    number(out, zones.chain(guards).max().map(u64::from))
+    number(zones.chain(guards).max()?.into())
 }
 
 /// A member for each zone that was asked, of repeats the one that `limits::of_repeats` names. Dry run is not for clients.
 fn header(
     context: &Context,
     out: &mut Vec<u8>,
-    member: impl Fn(&mut FieldList<'_>, &[u8], ZoneResult),
-) -> Value {
+    member: impl Fn(&mut FieldList<'_>, &FieldName, ZoneResult),
+) -> bool {
     if context.is_dry_run() {
-        return Value::NotFound;
+        return false;
     }
     let details = context.details();
     let zones = details.zones();
@@ -166,19 +182,19 @@ fn header(
             continue;
         }
         let repeats = zones.clone().filter(|(other, _)| is_same(other)).map(|(_, result)| result);
-        limits::of_repeats(repeats).inspect(|result| member(&mut list, &zone.name, *result));
+        limits::of_repeats(repeats).inspect(|result| member(&mut list, &zone.field_name, *result));
     }
-    written(!out.is_empty())
+    !out.is_empty()
 }
 
 /// A JSON array of the names that refused, for problem details.
-fn violated_policies(context: &Context, out: &mut Vec<u8>) -> Value {
+fn violated_policies(context: &Context, out: &mut Vec<u8>) -> bool {
     if !is_enforced_deny(context) {
-        return Value::NotFound;
+        return false;
     }
     let details = context.details();
     let mut names = JsonNames::new(out);
     details.refusing_zones().chain(details.refusing_guards()).for_each(|name| names.name(name));
     names.end();
-    Value::Written
+    true
 }

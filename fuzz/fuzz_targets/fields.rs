@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ratelimitly_config::fields::{FieldList, JsonNames};
+use ratelimitly_config::fields::{FieldList, FieldName, JsonNames};
 
 fuzz_target!(|input: &[u8]| {
     let Some((numbers, names)) = input.split_at_checked(8) else { return };
@@ -13,9 +13,9 @@ fuzz_target!(|input: &[u8]| {
 
     let (mut limits, mut policies, mut array) = (Vec::new(), Vec::new(), Vec::new());
     let mut list = FieldList::new(&mut limits);
-    names.iter().for_each(|name| list.limit(name, first, second));
+    names.iter().for_each(|name| list.limit(&FieldName::new(name), first, second));
     let mut list = FieldList::new(&mut policies);
-    names.iter().for_each(|name| list.policy(name, first, second));
+    names.iter().for_each(|name| list.policy(&FieldName::new(name), first, second));
     let mut json = JsonNames::new(&mut array);
     names.iter().for_each(|name| json.name(name));
     json.end();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use ratelimitly_config::arguments::refuse_quoted;
+use ratelimitly_config::fields::FieldName;
 use ratelimitly_config::rate::Rate;
 use ratelimitly_config::text::Excerpt;
 use ratelimitly_core::id::{BucketId, TrackerId, TrackerSettings};
@@ -24,6 +25,8 @@ pub struct Zone {
     pub name: Rc<[u8]>,
     /// Its place among the zones, by which it is counted.
     pub number: usize,
+    /// The same as header fields have it.
+    pub field_name: FieldName,
     /// The bucket.
     pub bucket: Template,
     /// The rate.
@@ -37,7 +40,7 @@ impl Zone {
     pub fn new(name: &[u8], number: usize, bucket: Template, rate: Parsed<Rate>) -> Zone {
         let fixed =
             bucket.fixed().zip(rate.fixed()).map(|(bucket, rate)| Zone::resource(bucket, rate, TOKENS));
-        Zone { name: name.into(), number, bucket, rate, fixed }
+        Zone { name: name.into(), number, field_name: FieldName::new(name), bucket, rate, fixed }
     }
 
     /// The block that asks `bucket` for one occurrence's tokens.

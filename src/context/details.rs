@@ -163,22 +163,20 @@ impl Details {
 
     /// The zones in the order of the question, repeats kept, with what the answer said; none without an answer.
     pub fn zones(&self) -> impl Iterator<Item = (&Rc<Zone>, ZoneResult)> + Clone {
-        self.answered().into_iter().flat_map(|admission| {
-            self.zones.as_ref().iter().filter_map(|asked| {
-                let zone = admission.zones.get(usize::from(asked.index))?;
-                let AskedZone { rate, window_ms, count, deficit, .. } = *asked;
-                Some((zone, ZoneResult { rate, window_ms, count, deficit }))
-            })
+        let zones = self.answered().map_or(&[][..], |admission| &admission.zones);
+        self.zones.as_ref().iter().filter_map(|asked| {
+            let zone = zones.get(usize::from(asked.index))?;
+            let AskedZone { rate, window_ms, count, deficit, .. } = *asked;
+            Some((zone, ZoneResult { rate, window_ms, count, deficit }))
         })
     }
 
     /// The guards in the order of the question, with what the answer said; none without an answer.
     pub fn guards(&self) -> impl Iterator<Item = (&Rc<Guard>, GuardResult)> + Clone {
-        self.answered().into_iter().flat_map(|admission| {
-            self.guards.as_ref().iter().filter_map(|asked| {
-                let guard = admission.guards.get(usize::from(asked.index))?;
-                Some((guard, GuardResult { latency_ms: asked.latency_ms, refused: asked.refused }))
-            })
+        let guards = self.answered().map_or(&[][..], |admission| &admission.guards);
+        self.guards.as_ref().iter().filter_map(|asked| {
+            let guard = guards.get(usize::from(asked.index))?;
+            Some((guard, GuardResult { latency_ms: asked.latency_ms, refused: asked.refused }))
         })
     }
 

@@ -30,6 +30,7 @@ impl VariableIndex {
 pub struct VariableRange {
     first: VariableIndex,
     len: usize,
+    read: NoteIndex,
 }
 
 impl VariableRange {
@@ -41,6 +42,11 @@ impl VariableRange {
     /// How many they are.
     pub fn len(self) -> usize {
         self.len
+    }
+
+    /// Whether one of them was read, and its value may change.
+    pub fn read(self) -> NoteIndex {
+        self.read
     }
 }
 
@@ -101,15 +107,16 @@ impl Conf {
             self.add(name, evaluate, position, ffi::NGX_HTTP_VAR_NOCACHEABLE)?;
         }
         // Indexed now, before the http block can name one, so that their slots follow each other.
-        self.variable_range(names).map(drop)
+        self.variable_range(names, NoteIndex::default()).map(drop)
     }
 
-    /// Where requests keep the values of variables that `add_variables` has added.
+    /// Where requests keep the values of variables that `add_variables` has added; `read` is a note for readers of them.
     pub fn variable_range(
         &self,
         names: impl Iterator<Item = &'static [u8]>,
+        read: NoteIndex,
     ) -> Result<VariableRange, NoMemory> {
-        let mut range = VariableRange::default();
+        let mut range = VariableRange { read, ..VariableRange::default() };
         for (position, name) in names.enumerate() {
             let index = self.variable_index(name)?;
             if position == 0 {

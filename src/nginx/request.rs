@@ -157,8 +157,23 @@ impl Request {
         None
     }
 
-    /// Clears the request's cached values of indexed variables, so that the next reader computes them.
+    /// Notes that one of these variables is read whose value may still change.
+    pub fn note_reader(&self, range: VariableRange) {
+        self.set_note(range.read(), 1);
+    }
+
+    /// Clears what the noted readers have left in the request's cache of indexed variables, so that the next reader computes
+    /// the values. Without a noted reader nothing is cached.
+    #[inline]
     pub fn forget_variables(&self, range: VariableRange) {
+        if self.note(range.read()) != 0 {
+            self.forget_all(range);
+        }
+    }
+
+    #[cold]
+    fn forget_all(&self, range: VariableRange) {
+        self.set_note(range.read(), 0);
         self.with_variables(range.first(), range.len(), |slots| {
             slots.iter_mut().for_each(Slot::forget);
         });

@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("context", &["nginx", "settings", "shared", "conf", "driver"]),
     ("worker", &["nginx", "settings", "shared", "driver"]),
     ("cycle_conf", &["nginx", "settings", "conf", "render", "worker"]),
-    ("variable", &["nginx", "context"]),
+    ("variable", &["nginx", "context", "cycle_conf"]),
     ("pages", &["nginx", "shared", "conf", "cycle_conf"]),
     ("warm_up", &["nginx", "cycle_conf"]),
     ("handler", &["nginx", "fault", "conf", "render", "driver", "context", "cycle_conf"]),

@@ -115,10 +115,12 @@ impl Client {
         if self.watch.is_some() {
             self.watch_end(now, index, decided);
         }
-        if decided && self.policy.completion_delivery() && now < self.horizon_end(index) {
+        let completion = self.completion(now, index, outcome);
+        let is_owed = completion.answered < completion.members;
+        if decided && is_owed && self.policy.completion_delivery() && now < self.horizon_end(index) {
             self.queue_unanswered(index, Cause::Completion);
         }
-        self.completions.push_back(self.completion(now, index, outcome));
+        self.completions.push_back(completion);
         if !decided {
             self.slots.drop_answer(index);
         }
