@@ -133,8 +133,9 @@ impl Context {
         if let Some(context) = Context::of(request) {
             return Some(context);
         }
-        let context = request.keep(Context {
-            request: NonNull::new(request.as_ptr())?,
+        let pointer = NonNull::new(request.as_ptr())?;
+        let context = request.keep(|| Context {
+            request: pointer,
             state: RefCell::new(State::Idle),
             report: RefCell::new(Report::Unsettled),
             enforcement: Cell::default(),

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::worker::WorkerSlot;
 use ngx::ffi::ngx_conf_t;
 use ratelimitly_core::pace::PacedBy;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::c_void;
 use std::fmt::Display;
 
@@ -30,7 +30,7 @@ pub struct CycleConf {
     pub worker: WorkerSlot,
     /// Tries again to warm the worker up.
     pub warm_up: OnceCell<Timer>,
-    buffers: RefCell<Buffers>,
+    buffers: Cell<Option<Box<Buffers>>>,
     refused_values: RefCell<PacedBy<Owner>>,
 }
 
@@ -56,13 +56,13 @@ impl CycleConf {
     }
 
     /// Recycled memory for rendering; give it back with `return_buffers`.
-    pub fn take_buffers(&self) -> Buffers {
-        self.buffers.take()
+    pub fn take_buffers(&self) -> Box<Buffers> {
+        self.buffers.take().unwrap_or_default()
     }
 
     /// Gives the memory of `take_buffers` back.
-    pub fn return_buffers(&self, buffers: Buffers) {
-        self.buffers.replace(buffers);
+    pub fn return_buffers(&self, buffers: Box<Buffers>) {
+        self.buffers.set(Some(buffers));
     }
 
     /// Logs, paced for each owner, that a rendered value cannot be used.
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn create(cf: *mut ngx_conf_t) -> *mut c_void {
             conf: MainConf::new()?,
             worker: WorkerSlot::default(),
             warm_up: OnceCell::new(),
-            buffers: RefCell::default(),
+            buffers: Cell::default(),
             refused_values: RefCell::default(),
         })
     })

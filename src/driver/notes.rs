@@ -63,6 +63,7 @@ impl Kind {
     }
 
     #[cold]
+    #[inline(never)]
     fn ended(&self, end: End) {
         Log::of_cycle().write(Level::Error, format_args!("ratelimitly: {}", end.in_words(self.words)));
     }
@@ -134,6 +135,7 @@ impl Notes {
 
     /// An admission has failed. Its request is one without a valid answer, unless it has waited for servers in vain: that
     /// outage is discovery's.
+    #[cold]
     pub(super) fn unanswered(&self, done: &Completion) {
         if done.outcome != Outcome::Failed(Failure::Discovery) {
             self.answers.failed(
@@ -331,11 +333,10 @@ impl fmt::Display for WithoutAnswer<'_> {
     }
 }
 
-/// The line of a finished admission: a verdict and whose it is, or the cause of there being none.
+/// The line of a finished admission: a verdict and whose it is, or the cause of there being none. Call it where the level
+/// is on.
+#[cold]
 pub(super) fn completion(log: Log, level: Level, done: &Completion, (guards, resources): (usize, usize)) {
-    if !log.enabled(level) {
-        return;
-    }
     let (kind, word) = match done.outcome {
         Outcome::Allow => ("verdict", "allow"),
         Outcome::Deny => ("verdict", "deny"),

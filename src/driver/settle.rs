@@ -99,24 +99,26 @@ impl Driver {
     /// Resumes the requests whose admission has ended, one by one. `false`: there was none.
     fn resume_ended(&self) -> bool {
         let mut any = false;
-        while let Some(completion) = self.with_core("an end", |core| self.take_end(core)).flatten() {
+        while let Some(completion) = self.with_core("an end", Client::poll_completion).flatten() {
             // From here on another request may get the slot, so its waiter must be out of the table.
             let Some(waiter) = self.waiting.take(completion.key) else { continue };
             any = true;
             // A panic in here must not lose the waiter.
-            border::guarded("an admission's log lines", (), || self.note_end(&waiter, &completion));
+            border::guarded("an admission's end", (), || {
+                self.keep_answer(&waiter, &completion);
+                self.note_end(&waiter, &completion);
+            });
             waiter.finish(self.variables, &self.shared, completion.outcome.into());
         }
         any
     }
 
-    /// The next end. The core has the deciding answer until the next start, so its request takes it over now.
-    fn take_end(&self, core: &mut Client) -> Option<Completion> {
-        let completion = core.poll_completion()?;
-        if let Some((server, answer)) = completion.server.zip(core.answer(completion.key)) {
-            self.waiting.look(completion.key, |context| context.keep_answer(server, &answer));
+    /// The core has the deciding answer until the next start, so its request takes it over now.
+    fn keep_answer(&self, waiter: &Waiter, completion: &Completion) {
+        let Some(server) = completion.server else { return };
+        if let Some(answer) = self.core.borrow().answer(completion.key) {
+            waiter.context().keep_answer(server, &answer);
         }
-        Some(completion)
     }
 
     fn note_end(&self, waiter: &Waiter, completion: &Completion) {
@@ -124,12 +126,10 @@ impl Driver {
             Outcome::Allow | Outcome::Deny => self.notes.answered(),
             Outcome::Failed(_) => self.notes.unanswered(completion),
         }
-        notes::completion(
-            waiter.request().log(),
-            self.detail,
-            completion,
-            waiter.context().details().counts(),
-        );
+        let log = waiter.request().log();
+        if log.enabled(self.detail) {
+            notes::completion(log, self.detail, completion, waiter.context().details().counts());
+        }
     }
 
     /// Logs which servers have stopped or begun to answer.

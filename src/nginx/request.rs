@@ -127,15 +127,17 @@ impl Request {
         }
     }
 
-    /// Moves a value into the request's pool, for `kept` to find until the pool goes. `None`: no memory.
-    pub fn keep<T: Kept>(&self, value: T) -> Option<&T> {
+    /// Puts a value into the request's pool, for `kept` to find until the pool goes. `None`: no memory.
+    #[inline]
+    pub fn keep<T: Kept>(&self, value: impl FnOnce() -> T) -> Option<&T> {
         const { assert!(align_of::<T>() <= align_of::<usize>(), "nginx aligns to a word") };
         // SAFETY: a live pool; nginx hands out `size_of::<T>()` bytes aligned to a word, which stay until the pool goes. The
         // handler is set only after the value is whole. The entry of the table is this module's own, as in `kept`.
         unsafe {
             let cleanup = ffi::ngx_pool_cleanup_add(self.pool(), size_of::<T>()).as_mut()?;
             let place = NonNull::new(cleanup.data.cast::<T>())?;
-            place.as_ptr().write(value);
+            // Made in its place, if the compiler can.
+            place.as_ptr().write(value());
             cleanup.handler = Some(release::<T>);
             *(*self.as_ptr()).ctx.add(ModuleIndex::own().get()) = place.as_ptr().cast();
             Some(place.as_ref())

@@ -317,3 +317,48 @@ fn x12_in_flight_reaches_0_only_after_the_last_of_16_steered_admissions() {
     }
     assert_eq!(sim.client.in_flight(), 0);
 }
+
+/// What the client makes of one batch: the oldest server's answer and then this one of the other server.
+fn after_the_deciding_answer(reply: &Reply) -> Sim {
+    let mut sim = Sim::new(standard(), vec![Server::silent(7), Server::silent(8)]);
+    sim.start();
+    for mut answer in [sim.answer(7, &Reply::deny(0)), sim.answer(8, reply)] {
+        sim.client.handle_datagram(&mut answer);
+    }
+    sim.client.finish_batch(sim.now);
+    sim.drain();
+    assert_eq!(sim.outcome(), Outcome::Deny, "the oldest server has decided");
+    sim
+}
+
+#[test]
+fn an_answer_behind_the_deciding_one_of_its_batch_is_late_and_owed_no_completion() {
+    let sim = after_the_deciding_answer(&Reply::allow(0));
+    let counters = sim.client.counters();
+    assert_eq!((counters.received.valid, counters.received.late), (1, 1));
+    assert_eq!((sim.only().answered, counters.sent.completions), (2, 0));
+}
+
+#[test]
+fn an_answer_behind_the_deciding_one_that_steers_must_be_authentic() {
+    let steers = after_the_deciding_answer(&Reply::allow(0).rebind());
+    assert!(steers.client.rebind_pending());
+    assert_eq!(steers.client.counters().received.valid, 2);
+    let forged = after_the_deciding_answer(&Reply::allow(0).rebind().with(Fault::Auth));
+    assert!(!forged.client.rebind_pending());
+    assert_eq!(forged.client.counters().received.unauthentic, 1);
+    assert_eq!(forged.client.counters().sent.completions, 1, "its server has not answered");
+}
+
+#[test]
+fn an_answer_before_the_deciding_one_of_its_batch_is_authenticated() {
+    let mut sim = Sim::new(standard(), vec![Server::silent(7), Server::silent(8)]);
+    sim.start();
+    for mut answer in [sim.answer(8, &Reply::allow(0).with(Fault::Auth)), sim.answer(7, &Reply::deny(0))] {
+        sim.client.handle_datagram(&mut answer);
+    }
+    sim.client.finish_batch(sim.now);
+    sim.drain();
+    assert_eq!(sim.client.counters().received.unauthentic, 1);
+    assert_eq!(sim.client.counters().sent.completions, 1);
+}

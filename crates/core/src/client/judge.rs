@@ -8,7 +8,7 @@ use super::slots::{Candidate, Slot};
 use super::{Client, Failure, Outcome, Received};
 use crate::id::{RequestId, ServerId};
 use crate::time::Millis;
-use crate::wire::{self, DecodeError, Pdu, RateResponseView};
+use crate::wire::{self, DecodeError, Pdu, RateResponseView, Tenant};
 
 /// What a datagram was found to be: the fields of `Received`, as an index of the client's counts.
 #[derive(Clone, Copy)]
@@ -65,6 +65,12 @@ impl Client {
             Ok(position) => position,
             Err(taken) => return taken,
         };
+        if let Some(index) = found
+            && self.changes_nothing(index, position, &claimed)
+        {
+            self.slots.mark_answered(index, position);
+            return Taken::Late;
+        }
         let (tenant, response) = match self.auth.open(datagram) {
             Ok((tenant, Pdu::RateResponse(response))) => (tenant, response),
             Err(DecodeError::Authentication | DecodeError::AuthKind) => return Taken::Unauthentic,
@@ -99,6 +105,16 @@ impl Client {
         self.slots.mark_answered(index, position);
         self.silence.broken();
         Taken::Valid
+    }
+
+    /// Whether nothing would come of an answer but that its server has answered: another one has decided already, which the
+    /// end of the batch will say. Then it need not be decrypted. It has the request's id, which nobody off the path knows. A
+    /// server that asks for another port, and one that is watched, must show that it is authentic.
+    fn changes_nothing(&self, index: u32, position: usize, claimed: &Tenant) -> bool {
+        let slot = &self.slots[index];
+        let is_decided =
+            slot.candidate.get().is_some_and(|(held, _)| slot.round > 0 || held <= self.next.waits_for);
+        is_decided && !slot.prefers(position) && claimed.steering_feedback != 0 && self.watch.is_none()
     }
 
     /// A valid answer tells how far away its server is, and that it answers.

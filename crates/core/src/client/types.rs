@@ -159,9 +159,9 @@ pub struct Sent {
 pub struct Received {
     /// Authentic answers that count, those of servers that had answered before included.
     pub valid: u64,
-    /// Answers to an admission that has ended or was cancelled. Healthy service has them: every server but the one that
-    /// decides is late. Known by the id alone, for they are not decrypted; the newest 4096 ids are kept at most, so under
-    /// a high load some count as unknown.
+    /// Answers to an admission that has ended or was cancelled, or that an answer before them has decided. Healthy service
+    /// has them: every server but the one that decides is late. Known by the ids alone, for they are not decrypted; of ended
+    /// admissions the newest 4096 are kept at most, so under a high load some count as unknown.
     pub late: u64,
     /// No admission has this id, or the server is not a member of its snapshot.
     pub unknown: u64,
