@@ -64,7 +64,7 @@ pub struct MainConf {
     pub settings: Settings,
     /// Where each request has its note of how it came to the handler.
     pub passage: Cell<NoteIndex>,
-    /// The counters in shared memory; `finish` makes them.
+    /// What workers share: the counters and the servers found; `finish` makes it.
     pub shared: Rc<Shared>,
     /// What only loading needs; `finish` empties it.
     loading: Loading,

@@ -128,8 +128,10 @@ impl Driver {
         // A reload that keeps the process (`master_process off`) starts no worker that would do it.
         logging::refresh(Log::of_cycle(), conf.debug);
         let key = conf.key.as_ref().ok_or(SetUpError::NoKey)?;
-        let core = Client::new(key, conf.policy.clone(), seed(&conf.faults)?);
-        let discovering = Discovering::new(conf)?;
+        let mut core = Client::new(key, conf.policy.clone(), seed(&conf.faults)?);
+        shared.new_client();
+        shared.hand_members_to(&mut core);
+        let discovering = Discovering::new(conf, core.members().cloned())?;
         let driver = Rc::new_cyclic(|myself: &Weak<Driver>| Driver {
             discovering,
             core: RefCell::new(core),
@@ -148,7 +150,6 @@ impl Driver {
             home: Rc::downgrade(home),
         });
         driver.transport.begin()?;
-        shared.new_client();
         Ok(driver)
     }
 
@@ -225,15 +226,9 @@ impl Driver {
         }
     }
 
-    /// Shows in the metrics how far the servers are.
+    /// Tells the other workers and the metrics how far the servers are.
     fn share_distance(&self) {
-        let distance = self.with_core("the distance of servers", |core| {
-            let answering = core.round_trips().find(|member| !member.silent);
-            (core.unit_ms(), answering.and_then(|member| member.estimate).map(|found| found.smoothed_s()))
-        });
-        if let Some((unit_ms, round_trip_s)) = distance {
-            self.shared.distance(unit_ms, round_trip_s);
-        }
+        self.with_core("the distance of servers", |core| self.shared.distance(core));
     }
 
     fn is_live(&self) -> bool {

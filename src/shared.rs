@@ -1,15 +1,19 @@
 //! What the workers share: this cycle's counters in shared memory, and what a worker says of itself there.
 //!
-//! The one room that knows both nginx's shared memory and the layout of `ratelimitly-shared`. Made at the end of loading;
+//! `members` keeps the servers that were found for workers that start. The one room that knows both nginx's shared memory and the layout of `ratelimitly-shared`. Made at the end of loading;
 //! called by the handlers, the context and the driver to count, and by the pages to read. Where no rule, report or page is in
 //! effect there is no area, and counting finds no word.
+
+mod members;
+
+pub use members::SharedMembers;
 
 use crate::nginx::clock;
 use crate::nginx::conf::{Conf, NoMemory};
 use crate::nginx::log::{Level, Log};
 use crate::nginx::process;
-use crate::nginx::shared::{Area, Takes, header_size, page_header_size, page_size};
-use ratelimitly_core::client::{RECEIVED_COUNTS, SENT_COUNTS};
+use crate::nginx::shared::{Area, Takes, area_size};
+use ratelimitly_core::client::{Client, RECEIVED_COUNTS, SENT_COUNTS};
 use ratelimitly_core::time::{Millis, WallMillis};
 use ratelimitly_shared::{Build, Counter, Flag, Gauge, Layout, Process, SKIP, page};
 pub use ratelimitly_shared::{CAUSES, Definitions, GuardCount, OUTCOMES, Set, Workers, ZoneCount};
@@ -24,6 +28,7 @@ const SLOTS_MIN: usize = 16;
 pub struct Shared {
     layout: Layout,
     area: Rc<Area>,
+    members: SharedMembers,
     /// Where the set of this worker begins and ends, in words.
     set: Cell<(usize, usize)>,
     /// This process's entry among those of all processes.
@@ -41,16 +46,17 @@ pub struct Shared {
 impl Shared {
     /// No counters.
     pub fn none() -> Rc<Shared> {
-        Shared::new(Definitions::default(), 1, 0)
+        Shared::new(Definitions::default(), 1, 0, SharedMembers::none())
     }
 
-    fn new(definitions: Definitions, slots: usize, unit_ms: u32) -> Rc<Shared> {
+    fn new(definitions: Definitions, slots: usize, unit_ms: u32, members: SharedMembers) -> Rc<Shared> {
         let layout = Layout::new(definitions, slots);
         let area = Area::new(layout.words());
         Rc::new(Shared {
             set: Cell::new(layout.place_of(0)),
             layout,
             area,
+            members,
             entry: Cell::new(None),
             in_flight: Cell::new(usize::MAX),
             loaded: (clock::monotonic(), clock::wall()),
@@ -64,10 +70,15 @@ impl Shared {
     ///
     /// # Errors
     /// [`NoMemory`]; nginx has logged why.
-    pub fn of_conf(cf: &Conf, definitions: Definitions, unit_ms: u32) -> Result<Rc<Shared>, NoMemory> {
+    pub fn of_conf(
+        cf: &Conf,
+        definitions: Definitions,
+        unit_ms: u32,
+        members: SharedMembers,
+    ) -> Result<Rc<Shared>, NoMemory> {
         let slots = process::processors().max(cf.workers().unwrap_or(0)).max(SLOTS_MIN);
-        let shared = Shared::new(definitions, slots, unit_ms);
-        let size = shared.layout.bytes(page_size(), header_size(), page_header_size());
+        let shared = Shared::new(definitions, slots, unit_ms, members);
+        let size = area_size(shared.layout.words());
         let name = format!("ratelimitly_counters_{:016x}", shared.layout.digest());
         cf.share(&name, size, &shared.area, Rc::clone(&shared) as Rc<dyn Takes>)?;
         Log::of_cycle().write(
@@ -84,6 +95,7 @@ impl Shared {
     pub fn begin(&self, loads: bool) {
         if loads {
             self.area.keep();
+            self.members.keep();
         }
         let words = self.area.words();
         if words.is_empty() {
@@ -142,14 +154,43 @@ impl Shared {
         self.set().outcome(SKIP);
     }
 
-    /// A worker has found so many members.
-    pub fn members(&self, count: usize) {
+    /// A new client begins with what another worker has found.
+    pub fn hand_members_to(&self, core: &mut Client) {
+        if let Some(count) = self.members.hand_to(core) {
+            self.know_members(count);
+        }
+    }
+
+    /// A look-up has found members, which the workers to come begin with.
+    pub fn found_members(&self, core: &Client) {
+        let Some((membership, ..)) = core.known() else { return };
+        let words = self.area.words();
+        if !words.is_empty() {
+            let count = membership.members().len();
+            self.layout.set(words, Gauge::Members, count as u64);
+            self.layout.set(words, Gauge::MembersUpdated, clock::wall().0);
+            self.know_members(count);
+        }
+        self.members.keep_of(core);
+    }
+
+    /// The unit in use, the round trip to the oldest server that answers, and each server's for the workers to come.
+    pub fn distance(&self, core: &Client) {
         let words = self.area.words();
         if words.is_empty() {
             return;
         }
-        self.layout.set(words, Gauge::Members, count as u64);
-        self.layout.set(words, Gauge::MembersUpdated, clock::wall().0);
+        let answering = core.round_trips().find(|member| !member.silent);
+        let round_trip_s =
+            answering.and_then(|member| member.estimate).map_or(0.0, |found| found.smoothed_s());
+        self.layout.set(words, Gauge::Unit, core.unit_ms().into());
+        self.layout.set(words, Gauge::RoundTrip, (round_trip_s * 1e6) as u64);
+        if round_trip_s > 0.0 {
+            self.members.keep_of(core);
+        }
+    }
+
+    fn know_members(&self, count: usize) {
         self.in_entry(|entry| {
             entry.set(Flag::HasMembers, count > 0);
             if count > 0 {
@@ -196,19 +237,6 @@ impl Shared {
     #[inline]
     pub fn received(&self, now: &[u64; RECEIVED_COUNTS]) {
         self.set().count_all(Counter::Valid, now, &self.received);
-    }
-
-    /// The unit in use, and the smoothed round trip to the oldest server that answers, seconds.
-    pub fn distance(&self, unit_ms: u32, round_trip_s: Option<f64>) {
-        let words = self.area.words();
-        if !words.is_empty() {
-            self.layout.set(words, Gauge::Unit, unit_ms.into());
-            self.layout.set(
-                words,
-                Gauge::RoundTrip,
-                round_trip_s.map_or(0, |seconds| (seconds * 1e6) as u64),
-            );
-        }
     }
 
     /// What the live workers say of themselves.

@@ -18,7 +18,7 @@ use crate::nginx::conf::{Conf, NoMemory, Place, ResolverSettings};
 use crate::nginx::log::Level;
 use crate::nginx::module::ModuleIndex;
 use crate::settings::Settings;
-use crate::shared::{Definitions, Shared};
+use crate::shared::{Definitions, Shared, SharedMembers};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -69,7 +69,11 @@ fn complete(cf: &Conf, main: &mut MainConf) -> Result<(), Rejected> {
         let names = [loading.zones.names(), loading.guards.names()].map(<[_]>::to_vec);
         let [zones, guards] = names;
         let unit_ms = main.settings.policy.unit_ms();
-        main.shared = Shared::of_conf(cf, Definitions { zones, guards }, unit_ms)?;
+        let members = match main.settings.in_effect {
+            true => SharedMembers::of_conf(cf, &main.settings.srv_name, &main.settings.dns)?,
+            false => SharedMembers::none(),
+        };
+        main.shared = Shared::of_conf(cf, Definitions { zones, guards }, unit_ms, members)?;
     }
     checks::check_all(cf, loading);
     Ok(())

@@ -46,14 +46,18 @@ impl Driver {
             Event::Waits(nameservers) => return self.discovering.waits(&nameservers),
             Event::Usable(membership) => {
                 let membership = self.discovering.remember(membership, None);
-                self.shared.members(membership.members().len());
-                self.with_core("members", |core| core.handle_usable(now, membership));
+                self.with_core("members", |core| {
+                    core.handle_usable(now, membership);
+                    self.shared.found_members(core);
+                });
             }
             Event::Ended(Ok(found)) => {
                 let found = self.discovering.found(found);
-                self.shared.members(found.membership.members().len());
                 self.shared.discovery(true);
-                self.with_core("members", |core| core.handle_discovered(now, found));
+                self.with_core("members", |core| {
+                    core.handle_discovered(now, found);
+                    self.shared.found_members(core);
+                });
             }
             Event::Ended(Err(error)) => {
                 self.discovering.lines.failed(&error);
@@ -66,14 +70,18 @@ impl Driver {
 }
 
 impl Discovering {
-    pub fn new(conf: &Settings) -> Result<Discovering, discovery::SetupError> {
+    /// `known`: members that another worker has found, and logged.
+    pub fn new(
+        conf: &Settings,
+        known: Option<Arc<Membership>>,
+    ) -> Result<Discovering, discovery::SetupError> {
         if conf.faults.fires(Fault::Resolver) {
             return Err(discovery::SetupError::NoNameserver);
         }
         Ok(Discovering {
             discovery: RefCell::new(Some(Discovery::new(settings(conf))?)),
             srv_name: conf.srv_name.clone(),
-            known: RefCell::default(),
+            known: RefCell::new(known),
             lines: Lines::default(),
         })
     }

@@ -73,6 +73,15 @@ impl Area {
         unsafe { std::slice::from_raw_parts(self.start.get().as_ptr(), self.len.get()) }
     }
 
+    /// Calls `look` with the words while no other process does; with none before nginx has made the area. It must be short: other
+    /// workers wait meanwhile. If the process is killed in it, nginx's master gives the lock back.
+    pub fn locked<R>(&self, look: impl FnOnce(&[AtomicU64]) -> R) -> R {
+        // A process that has mapped the area for itself is the only one.
+        let is_shared = self.own.get().is_none() && self.len.get() > 0;
+        let _lock = is_shared.then(|| Lock::new(self.whole.get().start.cast()));
+        look(self.words())
+    }
+
     /// Maps the area once more, for a process that will load the next configuration itself. Where the system refuses, the area
     /// has no words from now on.
     pub fn keep(&self) {
@@ -93,6 +102,24 @@ impl Area {
     }
 }
 
+/// nginx's mutex of an area, held.
+struct Lock(*mut ngx_slab_pool_t);
+
+impl Lock {
+    fn new(pool: *mut ngx_slab_pool_t) -> Lock {
+        // SAFETY: nginx's mapping of the area, which begins with the slab header and its mutex, is there (`locked`).
+        unsafe { ffi::ngx_shmtx_lock(&raw mut (*pool).mutex) };
+        Lock(pool)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: as in `new`; this process holds the mutex.
+        unsafe { ffi::ngx_shmtx_unlock(&raw mut (*self.0).mutex) };
+    }
+}
+
 impl Drop for Area {
     fn drop(&mut self) {
         if let Some(Mapping { start, size }) = self.own.take() {
@@ -102,22 +129,17 @@ impl Drop for Area {
     }
 }
 
-/// Bytes of nginx's slab header, without the part for each page: [`page_header_size`].
-pub fn header_size() -> usize {
+/// Bytes that nginx is to be asked for so that so many words fit behind its slab header, with room for the alignment of the
+/// pages, whatever their size is.
+pub fn area_size(words: usize) -> usize {
+    // SAFETY: a plain word that is set before any module runs.
+    let page = unsafe { ffi::ngx_pagesize };
     // One entry and one statistic for each size of small allocations: from 8 bytes to half a page.
     let sizes = usize::BITS as usize;
-    size_of::<ngx_slab_pool_t>() + sizes * (size_of::<ngx_slab_page_t>() + size_of::<ngx_slab_stat_t>())
-}
-
-/// Bytes of nginx's slab header for each page.
-pub fn page_header_size() -> usize {
-    size_of::<ngx_slab_page_t>()
-}
-
-/// The system's page, bytes.
-pub fn page_size() -> usize {
-    // SAFETY: a plain word that is set before any module runs.
-    unsafe { ffi::ngx_pagesize }
+    let header =
+        size_of::<ngx_slab_pool_t>() + sizes * (size_of::<ngx_slab_page_t>() + size_of::<ngx_slab_stat_t>());
+    let pages = (words * size_of::<AtomicU64>()).div_ceil(page) + 2;
+    (header + pages * (page + size_of::<ngx_slab_page_t>())).next_multiple_of(page)
 }
 
 impl Conf {

@@ -15,6 +15,7 @@ mod endpoints;
 mod event_methods;
 mod faults;
 mod guards;
+mod handed_on;
 mod hostile;
 mod http2;
 mod http3;

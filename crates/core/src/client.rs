@@ -315,6 +315,27 @@ impl Client {
         are_new
     }
 
+    /// Another worker found these members at `found`, for so long: they are used from now on, and looked up again by the first
+    /// request if that time is over. Members of its own stay.
+    pub fn handle_handed_on(
+        &mut self,
+        now: Millis,
+        found: Millis,
+        life_ms: u64,
+        membership: Arc<Membership>,
+    ) {
+        if self.discovery.members().is_none() {
+            self.discovery.handed_on(found, life_ms, membership);
+            self.note_members(now, true);
+            self.begin_waiting(now);
+        }
+    }
+
+    /// The members known with when they were found and how long they are fresh, for handing them on.
+    pub fn known(&self) -> Option<(&Arc<Membership>, Millis, u64)> {
+        self.discovery.known()
+    }
+
     fn begin_waiting(&mut self, now: Millis) {
         while let Some(key) = self.waiting.pop_front() {
             match self.slots.live(key) {

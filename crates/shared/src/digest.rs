@@ -7,6 +7,8 @@
 pub struct Digest(u64);
 
 impl Digest {
+    /// Of nothing.
+    #[allow(clippy::new_without_default, reason = "nobody wants one by default")]
     pub fn new() -> Digest {
         Digest(0xcbf2_9ce4_8422_2325)
     }
@@ -16,6 +18,7 @@ impl Digest {
         bytes.iter().fold(self.number(bytes.len() as u64), |digest, byte| digest.byte(*byte))
     }
 
+    /// Takes in a number.
     pub fn number(self, number: u64) -> Digest {
         number.to_le_bytes().iter().fold(self, |digest, byte| digest.byte(*byte))
     }
@@ -24,6 +27,7 @@ impl Digest {
         Digest((self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
     }
 
+    /// The digest.
     pub fn get(self) -> u64 {
         self.0
     }

@@ -15,7 +15,6 @@ const VERSION: u64 = 1;
 
 /// Words to a pair of cache lines, which processors fetch together.
 pub(crate) const LINES: usize = 16;
-const WORD: usize = size_of::<u64>();
 /// Process entries for each slot: a worker, and those of before that still drain.
 const PROCESSES_PER_SLOT: usize = 4;
 
@@ -69,13 +68,6 @@ impl Layout {
     /// Words of the area.
     pub fn words(&self) -> usize {
         self.first + self.slots * self.stride
-    }
-
-    /// Bytes that nginx has to be asked for, with room for its slab header (`header` bytes, and `page_header` for each page)
-    /// and for the alignment of the pages.
-    pub fn bytes(&self, page: usize, header: usize, page_header: usize) -> usize {
-        let pages = (self.words() * WORD).div_ceil(page);
-        (header + (pages + 2) * (page + page_header)).next_multiple_of(page)
     }
 
     /// The end of the area's name, different for each layout.

@@ -1,4 +1,5 @@
-//! What nginx's processes share: where each count lies among the words of a shared area, and the page that Prometheus reads.
+//! What nginx's processes share: where each count lies among the words of a shared area, the page that Prometheus reads, and the
+//! servers that a worker has found.
 //!
 //! Called by the module's `shared` room, which gets the words from nginx. The words are atomic, so that every function here is
 //! safe whatever another process does meanwhile. No nginx, no memory of its own, no clock: a caller says what time it is and
@@ -7,6 +8,7 @@
 
 mod counters;
 mod digest;
+mod entry;
 mod label;
 mod layout;
 mod page;
@@ -15,6 +17,8 @@ mod reading;
 
 pub use counters::{CAUSES, OUTCOMES, REMEMBERED, SKIP};
 pub use counters::{Counter, GuardCount, Set, ZoneCount};
+pub use digest::Digest;
+pub use entry::{ENTRY_WORDS, Entry, Server};
 pub use layout::{Definitions, Gauge, Layout};
 pub use page::{Build, page};
 pub use processes::{Flag, Process, Processes, Workers};

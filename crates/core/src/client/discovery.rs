@@ -88,6 +88,18 @@ impl Discovery {
         self.replace(membership)
     }
 
+    /// What another worker's lookup found, and when.
+    pub(super) fn handed_on(&mut self, found: Millis, life_ms: u64, membership: Arc<Membership>) {
+        self.first = false;
+        self.found = found;
+        self.life_ms = life_ms.min(LONGEST_LIFE_MS);
+        self.replace(membership);
+    }
+
+    pub(super) fn known(&self) -> Option<(&Arc<Membership>, Millis, u64)> {
+        self.members.as_ref().map(|members| (members, self.found, self.life_ms))
+    }
+
     /// A lookup succeeded. Says whether the members are others than before.
     pub(super) fn found(&mut self, now: Millis, found: Discovered) -> bool {
         self.lookup = Lookup::Idle;

@@ -1,0 +1,173 @@
+//! Servers that one worker has found are handed on in shared memory: a worker that starts after it, after a reload or a kill,
+//! begins with them instead of cold.
+
+use ratelimitly_devserver::DnsFault;
+use ratelimitly_harness::{Dev, Nginx, eventually, http};
+use rustix::process::Signal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+const SITE: &str = r#"
+    http {
+        {service}
+        ratelimitly_fail close;
+        ratelimitly_policy standard unit=100ms;
+        ratelimitly_zone many "bucket=many" rate=100000r/s;
+        server {
+            listen 127.0.0.1:{port};
+            location / { ratelimitly zone=many; empty_gif; }
+        }
+    }
+"#;
+
+async fn site(dev: &Dev) -> Nginx {
+    let nginx = Nginx::builder(SITE).dev(dev).start().await;
+    nginx.admits().await;
+    nginx
+}
+
+async fn kill(nginx: &mut Nginx) {
+    let killed = nginx.worker_pid();
+    nginx.signal(killed, Signal::KILL);
+    nginx.await_gone(&[killed]).await;
+    eventually(http::PATIENCE, "another worker", || !nginx.worker_pids().is_empty()).await;
+    nginx.expect_new_workers();
+}
+
+#[tokio::test]
+async fn a_worker_of_a_reload_asks_without_waiting_for_dns() {
+    let dev = Dev::single().await;
+    let mut nginx = site(&dev).await;
+    dev.dns_fault(DnsFault::Silent).await;
+
+    nginx.reload().await;
+
+    assert_eq!(http::get(nginx.port(), "/").await.status, 200);
+    dev.clear_dns().await;
+    nginx.finish().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_replaces_a_killed_one_asks_without_waiting_for_dns() {
+    let dev = Dev::single().await;
+    let mut nginx = site(&dev).await;
+    nginx.expect_log("exited on signal 9");
+    dev.dns_fault(DnsFault::Silent).await;
+
+    kill(&mut nginx).await;
+
+    assert_eq!(http::get(nginx.port(), "/").await.status, 200);
+    dev.clear_dns().await;
+    nginx.finish().await;
+}
+
+#[tokio::test]
+async fn members_that_are_over_are_used_and_looked_up_again_at_once() {
+    // Its records live for a second.
+    let dev = Dev::single().await;
+    let mut nginx = site(&dev).await;
+    let before = nginx.log_lines("members of").len();
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+
+    nginx.reload().await;
+    dev.dns_fault(DnsFault::ServFail).await;
+    nginx.allow_log("discovery failed");
+
+    assert_eq!(http::get(nginx.port(), "/").await.status, 200);
+    nginx.await_log_line("discovery failed").await;
+    assert_eq!(nginx.log_lines("members of").len(), before, "the members are the same");
+    dev.clear_dns().await;
+    nginx.finish().await;
+}
+
+#[tokio::test]
+async fn another_name_is_another_area() {
+    let dev = Dev::single().await;
+    let mut nginx = site(&dev).await;
+    dev.dns_fault(DnsFault::Silent).await;
+    nginx.allow_log("discovery|no usable");
+
+    let moved = SITE.replace(
+        "{service}",
+        "ratelimitly_auth_key {key}; ratelimitly_dns_srv other.test; ratelimitly_dns_resolver {dns};",
+    );
+    nginx.configure(&moved);
+    nginx.reload().await;
+
+    assert_eq!(http::get(nginx.port(), "/").await.status, 429, "nothing is known of this name");
+    nginx.configure(SITE);
+    nginx.reload().await;
+    dev.clear_dns().await;
+    nginx.finish().await;
+}
+
+/// docs/performance.md has the long form of it: 50 reloads and 20 killed workers.
+#[tokio::test(flavor = "multi_thread")]
+async fn reloads_and_killed_workers_under_load_cost_no_verdict() {
+    let dev = Dev::single().await;
+    let mut nginx = site(&dev).await;
+    nginx.expect_log("exited on signal 9");
+    dev.dns_fault(DnsFault::Delay { ms: 300 }).await;
+    let load = Load::start(nginx.port());
+
+    for round in 0..8 {
+        load.more().await;
+        if round % 4 == 3 {
+            kill(&mut nginx).await;
+        } else {
+            nginx.reload().await;
+        }
+    }
+    load.more().await;
+
+    assert_eq!(load.end().await, 0, "requests that were refused without a verdict");
+    assert!(nginx.access_log().iter().any(|line| line.starts_with("200 allow")));
+    dev.clear_dns().await;
+    nginx.finish().await;
+}
+
+/// Four clients, one request after the other. Connections that a kill cuts are no answers.
+struct Load {
+    answered: Arc<AtomicU32>,
+    refused: Arc<AtomicU32>,
+    enough: Arc<AtomicBool>,
+    clients: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(port: u16) -> Load {
+        let (answered, refused) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let enough = Arc::new(AtomicBool::new(false));
+        let client = || {
+            let (answered, refused, enough) = (answered.clone(), refused.clone(), enough.clone());
+            tokio::spawn(async move {
+                while !enough.load(Ordering::Relaxed) {
+                    match http::try_get(port, "/").await {
+                        Ok(response) if response.status == 200 => answered.fetch_add(1, Ordering::Relaxed),
+                        Ok(_) => refused.fetch_add(1, Ordering::Relaxed),
+                        Err(_) => 0,
+                    };
+                }
+            })
+        };
+        let clients = (0..4).map(|_| client()).collect();
+        Load { answered, refused, enough, clients }
+    }
+
+    /// Waits until a hundred requests more were answered.
+    async fn more(&self) {
+        let wanted = self.answered.load(Ordering::Relaxed) + 100;
+        eventually(http::PATIENCE, "requests are answered", || {
+            self.answered.load(Ordering::Relaxed) >= wanted
+        })
+        .await;
+    }
+
+    async fn end(self) -> u32 {
+        self.enough.store(true, Ordering::Relaxed);
+        for client in self.clients {
+            client.await.expect("a client ends");
+        }
+        self.refused.load(Ordering::Relaxed)
+    }
+}
