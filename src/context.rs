@@ -27,6 +27,7 @@ use ngx::ffi::{ngx_event_t, ngx_http_request_t};
 use ngx::http::HTTPStatus;
 use ratelimitly_core::client::{AdmissionKey, Answer, Ask};
 use ratelimitly_core::id::{ServerId, TrackerId, TrackerSettings};
+use ratelimitly_core::remembered::Remembered;
 use ratelimitly_core::time::Millis;
 use std::cell::{Cell, Ref, RefCell};
 use std::ptr::NonNull;
@@ -201,7 +202,17 @@ impl Context {
                 |len| request.pool_slice(len),
             )
         };
+        if kept && admission.remembers && !self.is_dry_run() {
+            // SAFETY: as above.
+            let memory = unsafe { request.pool_slice(ask.resources.len()) };
+            details.keep_buckets(ask.resources, memory.ok_or(NoMemory)?);
+        }
         if kept { Ok(()) } else { Err(NoMemory) }
+    }
+
+    /// Whether the worker remembers that what is about to be asked is refused.
+    pub fn recall(&self, table: &Remembered, now: Millis) -> bool {
+        self.details.borrow_mut().recall(table, now)
     }
 
     /// Keeps what the deciding answer said.
@@ -255,6 +266,9 @@ impl Context {
     fn count(&self, shared: &Shared, decision: Decision) {
         let set = shared.set();
         set.outcome(decision.outcome as usize);
+        if decision.outcome == Outcome::DenyRemembered {
+            return self.details().count_remembered(set);
+        }
         set.duration(decision.took_ms);
         match decision.cause {
             Some(cause) => set.failure(cause as usize),
@@ -268,7 +282,7 @@ impl Context {
         let dry_run = if decision.outcome.is_dry_run() { ", dry run" } else { "" };
         let log = request.log();
         match (decision.outcome, decision.cause) {
-            (Outcome::Deny | Outcome::DenyDryRun, _) if log.enabled(level) => {
+            (Outcome::Deny | Outcome::DenyDryRun | Outcome::DenyRemembered, _) if log.enabled(level) => {
                 let mut names = Vec::new();
                 self.details().write_refusing(&mut names);
                 let names = String::from_utf8_lossy(&names);

@@ -28,6 +28,7 @@ use crate::shared::Shared;
 use discovering::Discovering;
 pub use notes::Notes;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
+use ratelimitly_core::remembered::Remembered;
 use ratelimitly_core::time::Millis;
 use ratelimitly_core::wire::Observation;
 use receiving::Reading;
@@ -114,6 +115,8 @@ pub struct Driver {
     detail: Level,
     variables: VariableRange,
     shared: Rc<Shared>,
+    /// Denials of zones that want them remembered.
+    remembered: Option<RefCell<Remembered>>,
     faults: Rc<Faults>,
     home: Weak<dyn Home>,
 }
@@ -132,6 +135,10 @@ impl Driver {
         shared.new_client();
         shared.hand_members_to(&mut core);
         let discovering = Discovering::new(conf, core.members().cloned())?;
+        let remembered = match conf.remembers {
+            true => Some(RefCell::new(Remembered::new(secret(&conf.faults)?))),
+            false => None,
+        };
         let driver = Rc::new_cyclic(|myself: &Weak<Driver>| Driver {
             discovering,
             core: RefCell::new(core),
@@ -146,6 +153,7 @@ impl Driver {
             detail: conf.detail_level(),
             variables: conf.variables.get(),
             shared: Rc::clone(shared),
+            remembered,
             faults: Rc::clone(&conf.faults),
             home: Rc::downgrade(home),
         });
@@ -164,6 +172,18 @@ impl Driver {
         self.leave_silent_port();
         self.waiting.insert(key, context.wait(self, key, now));
         Ok(())
+    }
+
+    /// Whether the worker remembers that the question of this context is refused: then nothing is asked.
+    pub fn recalls(&self, context: &Context) -> bool {
+        let Some(table) = &self.remembered else { return false };
+        let now = clock::monotonic();
+        let is_refused = context.recall(&table.borrow(), now);
+        if is_refused {
+            self.with_core("a remembered denial", |core| core.want_members(now));
+            self.settle_soon();
+        }
+        is_refused
     }
 
     /// Looks for members as a request would. Says whether there are some.
@@ -263,6 +283,13 @@ impl Driver {
         }
         result
     }
+}
+
+/// What places entries in the table of remembered denials.
+fn secret(faults: &Faults) -> Result<[u8; 16], SetUpError> {
+    let mut secret = [0; 16];
+    secret.copy_from_slice(&seed(faults)?[..16]);
+    Ok(secret)
 }
 
 /// A 256-bit seed from the kernel, drawn in the worker: two workers never share one.

@@ -145,6 +145,8 @@ enum NotStarted {
 enum Started {
     /// A question is on its way.
     Asked,
+    /// The worker remembers that the question is refused.
+    Remembered,
     /// None of them applies to this request.
     Skipped,
 }
@@ -167,6 +169,7 @@ fn start(
             context.skip(request, kept.settings().variables.get());
             pass(kept, location)
         }
+        Ok(Started::Remembered) => decide(request, context, kept, End::Remembered),
         Ok(Started::Asked) if kept.settings().faults.fires(Fault::Watch) => {
             refuse_internally(request, kept, &WatchError)
         }
@@ -203,6 +206,9 @@ fn try_start(
     let Question { ask, selection } = question;
     context.ask(request, admission, &ask, selection)?;
     let driver = kept.worker.driver(kept.settings(), &kept.conf.shared)?;
+    if admission.remembers && driver.recalls(context) {
+        return Ok(Started::Remembered);
+    }
     driver.start(context, &ask).map_err(|refused| in_admission(refused, selection))?;
     Ok(Started::Asked)
 }

@@ -81,6 +81,8 @@ pub struct Settings {
     pub debug: bool,
     /// Whether a worker looks up its servers when it starts.
     pub warm_up: bool,
+    /// Whether a zone remembers its refusals.
+    pub remembers: bool,
     /// Whether a rule or a report is in effect somewhere.
     pub in_effect: bool,
     /// The name that discovery asks for, `_ratelimitly._udp.<name>`; empty without a key and a name.
@@ -102,6 +104,7 @@ impl Settings {
             bind: None,
             debug: false,
             warm_up: false,
+            remembers: false,
             in_effect: false,
             srv_name: String::new(),
             dns: ResolverSettings::default(),

@@ -124,7 +124,8 @@ fn outcome(context: &Context) -> Option<Value> {
 
 /// Seconds with milliseconds, as `$upstream_response_time` has them.
 fn time(context: &Context) -> Option<Value> {
-    Some(Value::Number(Digits::of_seconds(context.decision()?.took_ms)))
+    let decision = context.decision().filter(|decision| decision.outcome != Outcome::DenyRemembered)?;
+    Some(Value::Number(Digits::of_seconds(decision.took_ms)))
 }
 
 /// Of the guard that refused, else of the first one.
@@ -143,7 +144,8 @@ fn of_tightest(context: &Context, field: impl FnOnce(ZoneResult) -> u32) -> Opti
 
 /// Whether a denial is enforced: what a client may be told of it.
 fn is_enforced_deny(context: &Context) -> bool {
-    context.decision().is_some_and(|decision| decision.outcome == Outcome::Deny)
+    let enforced = [Outcome::Deny, Outcome::DenyRemembered];
+    context.decision().is_some_and(|decision| enforced.contains(&decision.outcome))
 }
 
 /// What refused. An answer that allows holds no refusal.
@@ -158,6 +160,9 @@ fn retry_after(context: &Context) -> Option<Value> {
         return None;
     }
     let details = context.details();
+    if let Some(left_ms) = details.remembered_ms() {
+        return number(left_ms.div_ceil(1000));
+    }
     let zones = details.zones().filter(|(_, zone)| zone.refused()).map(|(_, zone)| zone.retry_after_s());
     let guards = details.guards().filter(|(_, result)| result.refused);
     let guards = guards.map(|(guard, _)| limits::guard_retry_after_s(guard.tracker.settings.ttl_ms));

@@ -17,7 +17,8 @@ use crate::conf::problem::Problem;
 use crate::conf::template::{Parsed, Template};
 use crate::nginx::conf::Conf;
 
-const ZONE: &str = "ratelimitly_zone <name> \"bucket=<template>\" rate=<n>r/<period><unit>";
+const ZONE: &str = "ratelimitly_zone <name> \"bucket=<template>\" rate=<n>r/<period><unit> \
+                    [remember_deny=<duration>]";
 const TRACKER: &str = "ratelimitly_tracker <name> \"service=<template>\" [ttl=<duration>] [max_samples=<n>] \
                        [min_sample_threshold=<n>]";
 const GUARD: &str = "ratelimitly_guard <name> tracker=<tracker> threshold=<duration>";
@@ -32,12 +33,14 @@ pub fn zone(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     let arguments = cf.arguments();
     let (name, rest) = split_name(&arguments, ZONE)?;
     main.loading.zones.refuse_taken(name)?;
-    let [bucket, rate] = named(rest, ["bucket", "rate"], ZONE)?;
+    let [bucket, rate, remember] = named(rest, ["bucket", "rate", "remember_deny"], ZONE)?;
     let (bucket_text, rate_text) = (required(bucket, "bucket", ZONE)?, required(rate, "rate", ZONE)?);
     let bucket = identity(cf, "bucket", bucket_text)?;
     let rate = judged(cf, "rate", rate_text, parse_rate)?;
+    let remember_ms = remember.map(|text| milliseconds("remember_deny", text)).transpose()?;
+    main.settings.remembers |= remember_ms.is_some();
     let number = main.loading.zones.names().len();
-    main.loading.zones.insert(name, Zone::new(name, number, bucket, rate), cf.place());
+    main.loading.zones.insert(name, Zone::new(name, number, bucket, rate, remember_ms), cf.place());
     let warnings = &mut main.loading.warnings;
     doubts::chosen(cf, warnings, bucket_text);
     doubts::spoiled(cf, warnings, "ratelimitly_zone", Value::Name("bucket"), bucket_text);

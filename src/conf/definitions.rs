@@ -31,16 +31,25 @@ pub struct Zone {
     pub bucket: Template,
     /// The rate.
     pub rate: Parsed<Rate>,
+    /// How long a refusal of this zone is remembered at most, milliseconds; `None`: not at all.
+    pub remember_ms: Option<u32>,
     /// The resource block for [`TOKENS`], where neither bucket nor rate holds a variable.
     pub fixed: Option<Resource>,
 }
 
 impl Zone {
     /// Computes what can be computed now.
-    pub fn new(name: &[u8], number: usize, bucket: Template, rate: Parsed<Rate>) -> Zone {
+    pub fn new(
+        name: &[u8],
+        number: usize,
+        bucket: Template,
+        rate: Parsed<Rate>,
+        remember_ms: Option<u32>,
+    ) -> Zone {
         let fixed =
             bucket.fixed().zip(rate.fixed()).map(|(bucket, rate)| Zone::resource(bucket, rate, TOKENS));
-        Zone { name: name.into(), number, field_name: FieldName::new(name), bucket, rate, fixed }
+        let field_name = FieldName::new(name);
+        Zone { name: name.into(), number, field_name, bucket, rate, remember_ms, fixed }
     }
 
     /// The block that asks `bucket` for one occurrence's tokens.

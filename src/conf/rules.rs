@@ -39,6 +39,8 @@ pub struct Admission {
     /// The lines one by one, where one of them has an `if=` or a `tokens=` other than the default. `None`: every zone is
     /// asked for one token, and everything is asked each time.
     pub lines: Option<Box<[Line]>>,
+    /// Whether one of the zones remembers its refusals.
+    pub remembers: bool,
     /// Where the first rule stands.
     pub place: Place,
 }
@@ -148,6 +150,7 @@ impl Rules {
         Some(Some(Rc::new(Admission {
             fixed_resources: zones.iter().map(|zone| zone.fixed).collect(),
             fixed_guards: guards.iter().map(|guard| guard.fixed).collect(),
+            remembers: zones.iter().any(|zone| zone.remember_ms.is_some()),
             zones: zones.into(),
             guards: guards.into(),
             lines: (!is_plain).then(|| lines.into()),

@@ -16,6 +16,8 @@ pub enum End {
     Deny,
     /// No valid result.
     Failed(Cause),
+    /// The worker remembers that the question is refused, and has not asked.
+    Remembered,
     /// The module itself failed.
     Internal,
 }
@@ -86,6 +88,8 @@ pub enum Outcome {
     DenyDryRun,
     /// `FailClose`, and let through by `ratelimitly_dry_run`.
     FailCloseDryRun,
+    /// Refused without a question: the worker remembers the denial. 7 is `skip`, which is no decision.
+    DenyRemembered = 8,
 }
 
 impl Outcome {
@@ -99,7 +103,11 @@ impl Outcome {
         match self {
             Outcome::Allow => Some("allow"),
             Outcome::Deny | Outcome::DenyDryRun => Some("deny"),
-            Outcome::FailOpen | Outcome::FailClose | Outcome::Error | Outcome::FailCloseDryRun => None,
+            Outcome::FailOpen
+            | Outcome::FailClose
+            | Outcome::Error
+            | Outcome::FailCloseDryRun
+            | Outcome::DenyRemembered => None,
         }
     }
 
@@ -135,6 +143,7 @@ impl Decision {
             (End::Allow, _) => (Outcome::Allow, None, 0),
             (End::Deny, true) => (Outcome::DenyDryRun, None, 0),
             (End::Deny, false) => (Outcome::Deny, None, enforcement.denial(guards_alone)),
+            (End::Remembered, _) => (Outcome::DenyRemembered, None, enforcement.denial(false)),
             (End::Internal, _) => (Outcome::Error, Some(Cause::Internal), 500),
             (End::Failed(cause), _) if enforcement.fail == Fail::Open => (Outcome::FailOpen, Some(cause), 0),
             (End::Failed(cause), true) => (Outcome::FailCloseDryRun, Some(cause), 0),

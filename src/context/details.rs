@@ -8,8 +8,11 @@ use crate::conf::{Admission, Guard, Selection, Zone};
 use crate::nginx::request::PoolSlice;
 use crate::shared::{GuardCount, Set, Shared, ZoneCount};
 use ratelimitly_core::client::{Answer, Ask, GuardResult};
-use ratelimitly_core::id::ServerId;
+use ratelimitly_core::id::{BucketId, ServerId};
 use ratelimitly_core::limits::ZoneResult;
+use ratelimitly_core::remembered::{self, Remembered};
+use ratelimitly_core::time::Millis;
+use ratelimitly_core::wire::Resource;
 use std::rc::Rc;
 
 /// Zones that lie in the context.
@@ -87,12 +90,84 @@ pub struct Details {
     guards: Few<AskedGuard, GUARDS>,
     /// Whose answer decided.
     server: Option<ServerId>,
+    /// What a refusal is remembered by, where a zone remembers its refusals.
+    memory: Option<PoolSlice<Bucket>>,
+    /// How long the remembered refusal still lasts that decided, milliseconds; 0: none did.
+    remembered_ms: u64,
+}
+
+/// The bucket that a zone was asked for, and how many of its tokens the whole question asks.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Bucket {
+    id: [u8; 16],
+    tokens: u32,
 }
 
 impl Details {
     /// Nothing asked yet.
     pub(super) fn new() -> Details {
-        Details { admission: None, zones: Few::new(), guards: Few::new(), server: None }
+        let (zones, guards) = (Few::new(), Few::new());
+        Details { admission: None, zones, guards, server: None, memory: None, remembered_ms: 0 }
+    }
+
+    /// Keeps the buckets of a question whose refusal may be remembered, one for each resource.
+    #[cold]
+    pub(super) fn keep_buckets(&mut self, resources: &[Resource], mut memory: PoolSlice<Bucket>) {
+        for (bucket, resource) in memory.as_mut().iter_mut().zip(resources) {
+            *bucket = Bucket { id: resource.bucket.0, tokens: remembered::asked(resources, resource.bucket) };
+        }
+        self.memory = Some(memory);
+    }
+
+    /// Remembers what the deciding answer has refused, for zones that want it.
+    #[cold]
+    fn remember_refusals(&self, table: &mut Remembered, now: Millis, memory: &[Bucket]) {
+        let Some(admission) = self.answered() else { return };
+        for (asked, bucket) in self.zones.as_ref().iter().zip(memory) {
+            let zone = admission.zones.get(usize::from(asked.index));
+            if let Some(duration_ms) = zone.and_then(|zone| zone.remember_ms).filter(|_| asked.deficit > 0) {
+                let AskedZone { rate, window_ms, count, deficit, .. } = *asked;
+                let life_ms =
+                    remembered::life_ms(duration_ms, &ZoneResult { rate, window_ms, count, deficit });
+                table.remember(now, BucketId(bucket.id), bucket.tokens, life_ms);
+            }
+        }
+    }
+
+    /// The same, if this question may be remembered.
+    pub fn remember(&self, table: &mut Remembered, now: Millis) {
+        if let Some(memory) = &self.memory {
+            self.remember_refusals(table, now, memory.as_ref());
+        }
+    }
+
+    /// Marks the zones whose bucket the table says is still refused. Says whether there is one.
+    #[cold]
+    pub(super) fn recall(&mut self, table: &Remembered, now: Millis) -> bool {
+        let Some(memory) = &self.memory else { return false };
+        for (asked, bucket) in self.zones.as_mut().iter_mut().zip(memory.as_ref()) {
+            if let Some(left_ms) = table.left_ms(now, BucketId(bucket.id), bucket.tokens) {
+                asked.deficit = 1;
+                self.remembered_ms = self.remembered_ms.max(left_ms);
+            }
+        }
+        self.remembered_ms > 0
+    }
+
+    /// How long the remembered refusal still lasts that decided, milliseconds.
+    pub fn remembered_ms(&self) -> Option<u64> {
+        Some(self.remembered_ms).filter(|left_ms| *left_ms > 0)
+    }
+
+    /// Counts the zones that a remembered refusal was of.
+    #[cold]
+    pub fn count_remembered(&self, set: Set<'_>) {
+        let Some(admission) = self.admission.as_deref() else { return };
+        for asked in self.zones.as_ref().iter().filter(|asked| asked.deficit > 0) {
+            if let Some(zone) = admission.zones.get(usize::from(asked.index)) {
+                set.zone(zone.number, ZoneCount::DenyRemembered);
+            }
+        }
     }
 
     /// Keeps what is about to be asked. `false`: nginx has no memory for it.
@@ -163,7 +238,14 @@ impl Details {
 
     /// The zones in the order of the question, repeats kept, with what the answer said; none without an answer.
     pub fn zones(&self) -> impl Iterator<Item = (&Rc<Zone>, ZoneResult)> + Clone {
-        let zones = self.answered().map_or(&[][..], |admission| &admission.zones);
+        self.zones_of(self.answered())
+    }
+
+    fn zones_of<'a>(
+        &'a self,
+        admission: Option<&'a Admission>,
+    ) -> impl Iterator<Item = (&'a Rc<Zone>, ZoneResult)> + Clone {
+        let zones = admission.map_or(&[][..], |admission| &admission.zones);
         self.zones.as_ref().iter().filter_map(|asked| {
             let zone = zones.get(usize::from(asked.index))?;
             let AskedZone { rate, window_ms, count, deficit, .. } = *asked;
@@ -180,9 +262,11 @@ impl Details {
         })
     }
 
-    /// The names of the zones that refused, each once.
+    /// The names of the zones that refused, each once: in the deciding answer, or as it is remembered.
     pub fn refusing_zones(&self) -> impl Iterator<Item = &[u8]> {
-        let refusing = self.zones().filter(|(_, result)| result.refused());
+        let is_decided = self.server.is_some() || self.remembered_ms > 0;
+        let zones = self.zones_of(self.admission.as_deref().filter(|_| is_decided));
+        let refusing = zones.filter(|(_, result)| result.refused());
         refusing.clone().enumerate().filter_map(move |(position, (zone, _))| {
             let before = refusing.clone().take(position).any(|(other, _)| Rc::ptr_eq(zone, other));
             (!before).then_some(&*zone.name)

@@ -119,6 +119,9 @@ impl Driver {
         if let Some(answer) = self.core.borrow().answer(completion.key) {
             waiter.context().keep_answer(server, &answer);
         }
+        if let Some(table) = self.remembered.as_ref().filter(|_| completion.outcome == Outcome::Deny) {
+            waiter.context().details().remember(&mut table.borrow_mut(), clock::monotonic());
+        }
     }
 
     fn note_end(&self, waiter: &Waiter, completion: &Completion) {

@@ -34,7 +34,7 @@ fn check(row: &[String], status: u16, told: &str, response: &Response) {
     assert!(outcomes.contains(&format!("`{told}`")), "{told}, not {outcomes}");
     let says = format!("{what}: {}", response.status);
     assert_eq!(response.status, status, "{says}");
-    let ours = Regex::new("429|guard=|500").expect("a constant pattern");
+    let ours = Regex::new("429|guard=|500|as of a zone's").expect("a constant pattern");
     assert_eq!(ours.is_match(statuses), status != 200, "{says}");
     let fields = Fields::of(response);
     assert_eq!(fields.retry_after.is_some(), says_yes(retry_after), "{says}");
@@ -96,12 +96,30 @@ async fn m12_a_skip_and_an_error_of_the_module_have_the_status_and_the_fields_of
     kitchen.nginx.finish().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn m12_a_remembered_denial_has_the_status_and_the_fields_of_its_row() {
+    let example = block(&page(PAGE), OUTCOMES, "nginx").replacen(" rate=", " remember_deny=10s rate=", 1);
+    let kitchen = Kitchen::start(&example, LOGGED).await;
+    kitchen.dev.fault(Fault::Deficit { resource: 0, tokens: 100 }).await;
+    assert_eq!(kitchen.get("/").await.status, 429);
+    kitchen.dev.clear([]).await;
+
+    let response = kitchen.get("/").await;
+
+    let told = kitchen.nginx.await_access_log(2).await.swap_remove(1);
+    let rows = rows();
+    let row = rows.iter().find(|row| row[1].starts_with("a worker remembers a denial")).expect("a row");
+    check(row, 429, &told, &response);
+    kitchen.nginx.finish().await;
+}
+
 #[test]
 fn each_row_and_each_outcome_is_tried() {
     let tried = [
         "a server allows",
         "a zone refuses",
         "only guards refuse",
+        "a worker remembers a denial",
         "there is no answer",
         "there is no answer",
         "the module itself fails",

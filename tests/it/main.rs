@@ -31,6 +31,7 @@ mod pressure;
 mod protocols;
 mod readiness;
 mod recipes;
+mod remember;
 mod reports;
 mod routing;
 mod secrets;

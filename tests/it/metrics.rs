@@ -10,10 +10,10 @@ use ratelimitly_harness::http;
 use std::collections::BTreeMap;
 
 /// The samples of a page: name with its labels, and value.
-struct Samples(BTreeMap<String, f64>);
+pub struct Samples(BTreeMap<String, f64>);
 
 impl Samples {
-    async fn of(nginx: &Nginx) -> Samples {
+    pub async fn of(nginx: &Nginx) -> Samples {
         let page = http::get(nginx.named_port("port_metrics"), "/metrics").await;
         assert_eq!(page.status, 200, "{}", page.text());
         Samples::parse(&page.text())
@@ -29,7 +29,7 @@ impl Samples {
         Samples(lines.map(sample).collect())
     }
 
-    fn get(&self, name: &str) -> f64 {
+    pub fn get(&self, name: &str) -> f64 {
         *self.0.get(name).unwrap_or_else(|| panic!("no sample {name} among {:#?}", self.0))
     }
 

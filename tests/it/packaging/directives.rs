@@ -38,7 +38,7 @@ fn m05_the_reference_has_a_section_for_each_directive_and_for_nothing_else() {
 
 #[test]
 fn the_reference_has_a_section_for_each_variable_and_for_nothing_else() {
-    let source = captures(r#"\(b"(ratelimitly_\w+)", "#, &text("src/variable.rs"));
+    let source = captures(r#"\bb"(ratelimitly_\w+)","#, &text("src/variable.rs"));
     let reference = captures(r"(?m)^### \$(\w+)$", &text("docs/configuration.md"));
 
     assert_eq!(source, reference);
