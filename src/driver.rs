@@ -5,6 +5,7 @@
 //! wire byte and no directive. Every entry changes the core first, gives up all borrows, and leaves what follows to
 //! `settle`, which alone sends and resumes: a request that goes on may start, end or free others.
 
+mod breaking;
 mod discovering;
 mod notes;
 mod rebind;
@@ -25,8 +26,10 @@ use crate::nginx::phases::VariableRange;
 use crate::nginx::posted::PostedEvent;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use breaking::Breaking;
 use discovering::Discovering;
 pub use notes::Notes;
+use ratelimitly_core::breaker::Breaker;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, StartError};
 use ratelimitly_core::remembered::Remembered;
 use ratelimitly_core::time::Millis;
@@ -66,6 +69,8 @@ pub struct Unavailable;
 pub trait Home {
     /// The log lines of the worker, which outlive a driver.
     fn notes(&self) -> Rc<Notes>;
+    /// The worker's breaker, which outlives a driver too; made the first time.
+    fn breaker(&self, make: &dyn Fn() -> Breaker) -> Rc<RefCell<Breaker>>;
     /// No admission is in flight.
     fn idle(&self);
     /// The core has panicked: the driver is to be dropped.
@@ -117,6 +122,8 @@ pub struct Driver {
     shared: Rc<Shared>,
     /// Denials of zones that want them remembered.
     remembered: Option<RefCell<Remembered>>,
+    /// With `ratelimitly_breaker` alone.
+    breaking: Option<Breaking>,
     faults: Rc<Faults>,
     home: Weak<dyn Home>,
 }
@@ -139,6 +146,13 @@ impl Driver {
             true => Some(RefCell::new(Remembered::new(secret(&conf.faults)?))),
             false => None,
         };
+        let breaker = match conf.breaker {
+            Some(settings) => {
+                let chance = u64::from_le_bytes(secret(&conf.faults)?[..8].try_into().unwrap_or_default());
+                Some(home.breaker(&|| Breaker::new(settings, chance)))
+            }
+            None => None,
+        };
         let driver = Rc::new_cyclic(|myself: &Weak<Driver>| Driver {
             discovering,
             core: RefCell::new(core),
@@ -154,6 +168,7 @@ impl Driver {
             variables: conf.variables.get(),
             shared: Rc::clone(shared),
             remembered,
+            breaking: breaker.map(|breaker| Breaking::new(breaker, myself)),
             faults: Rc::clone(&conf.faults),
             home: Rc::downgrade(home),
         });
@@ -226,6 +241,7 @@ impl Driver {
     /// The worker leaves: what is queued goes out, and then nothing of this driver runs any more.
     pub fn shut_down(&self) {
         self.flush();
+        self.breaking.iter().for_each(Breaking::lost);
         self.discovering.leave();
         self.state.set(State::Left);
         self.transport.close();
@@ -285,7 +301,7 @@ impl Driver {
     }
 }
 
-/// What places entries in the table of remembered denials.
+/// What places entries in the table of remembered denials, and spreads the probes of workers.
 fn secret(faults: &Faults) -> Result<[u8; 16], SetUpError> {
     let mut secret = [0; 16];
     secret.copy_from_slice(&seed(faults)?[..16]);

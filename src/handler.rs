@@ -139,6 +139,8 @@ enum NotStarted {
     Unavailable(#[from] Unavailable),
     #[error(transparent)]
     Refused(#[from] Refused),
+    #[error("this worker has stopped waiting for silent servers")]
+    Breaker,
 }
 
 /// What became of rules that are in effect.
@@ -209,6 +211,9 @@ fn try_start(
     if admission.remembers && driver.recalls(context) {
         return Ok(Started::Remembered);
     }
+    if !driver.admits(&ask) {
+        return Err(NotStarted::Breaker);
+    }
     driver.start(context, &ask).map_err(|refused| in_admission(refused, selection))?;
     Ok(Started::Asked)
 }
@@ -230,6 +235,7 @@ impl NotStarted {
         match self {
             NotStarted::Render(error) if error.is_internal() => Cause::Internal,
             NotStarted::NoMemory(_) | NotStarted::Refused(Refused::Broken) => Cause::Internal,
+            NotStarted::Breaker => Cause::Breaker,
             NotStarted::Render(_) | NotStarted::Refused(Refused::Start(StartError::Encode(_))) => {
                 Cause::InvalidValue
             }
@@ -256,6 +262,7 @@ impl NotStarted {
                 Refused::Start(StartError::NoMembers) | Refused::Broken | Refused::Unavailable(_),
             )
             | NotStarted::Unavailable(_)
+            | NotStarted::Breaker
             | NotStarted::NoMemory(_) => None,
         }
     }

@@ -9,6 +9,7 @@ use crate::nginx::complex_value::ComplexValue;
 use crate::nginx::conf::ResolverSettings;
 use crate::nginx::log::Level;
 use crate::nginx::phases::VariableRange;
+use ratelimitly_core::breaker;
 use ratelimitly_core::key::ApiKey;
 use ratelimitly_core::policy::Policy;
 use std::cell::Cell;
@@ -81,6 +82,8 @@ pub struct Settings {
     pub debug: bool,
     /// Whether a worker looks up its servers when it starts.
     pub warm_up: bool,
+    /// When a worker stops waiting for silent servers; `None`: never.
+    pub breaker: Option<breaker::Settings>,
     /// Whether a zone remembers its refusals.
     pub remembers: bool,
     /// Whether a rule or a report is in effect somewhere.
@@ -104,6 +107,7 @@ impl Settings {
             bind: None,
             debug: false,
             warm_up: false,
+            breaker: None,
             remembers: false,
             in_effect: false,
             srv_name: String::new(),

@@ -215,7 +215,6 @@ impl Shared {
     }
 
     /// The worker's breaker has opened or closed.
-    #[allow(dead_code, reason = "for ratelimitly_breaker")]
     pub fn breaker(&self, is_open: bool) {
         self.set().count(if is_open { Counter::BreakerOpened } else { Counter::BreakerClosed }, 1);
         self.in_entry(|entry| entry.set(Flag::BreakerOpen, is_open));

@@ -8,8 +8,9 @@ use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
 use crate::settings::Settings;
 use crate::shared::Shared;
+use ratelimitly_core::breaker::Breaker;
 use ratelimitly_core::time::Millis;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// The delays after the first, second, … consecutive failure; the last one repeats.
@@ -33,6 +34,7 @@ struct Slot {
     /// Whether a later cycle has taken over in this very process (`master_process off`).
     retired: Cell<bool>,
     notes: Rc<Notes>,
+    breaker: OnceCell<Rc<RefCell<Breaker>>>,
 }
 
 impl WorkerSlot {
@@ -121,6 +123,10 @@ impl Drop for SettingUp<'_> {
 impl Home for Slot {
     fn notes(&self) -> Rc<Notes> {
         Rc::clone(&self.notes)
+    }
+
+    fn breaker(&self, make: &dyn Fn() -> Breaker) -> Rc<RefCell<Breaker>> {
+        Rc::clone(self.breaker.get_or_init(|| Rc::new(RefCell::new(make()))))
     }
 
     /// An idle driver that serves a cycle of the past goes.

@@ -135,6 +135,7 @@ http_setter!(set_policy, settings::policy);
 http_setter!(set_bind, settings::bind);
 http_setter!(set_debug, settings::debug);
 http_setter!(set_warm_up, settings::warm_up);
+http_setter!(set_breaker, settings::breaker);
 http_setter!(set_zone, define::zone);
 http_setter!(set_tracker, define::tracker);
 http_setter!(set_guard, define::guard);
@@ -174,7 +175,7 @@ page_setter!(set_metrics, pages::metrics, metrics);
 page_setter!(set_ready, pages::ready, ready);
 
 /// Entries of [`commands`].
-pub const COUNT: usize = 24 + cfg!(feature = "fault-injection") as usize;
+pub const COUNT: usize = 25 + cfg!(feature = "fault-injection") as usize;
 
 /// Every directive, ended by an empty entry, with the pages that `P` has.
 pub const fn commands<P: Pages>() -> [ngx_command_t; COUNT] {
@@ -188,6 +189,7 @@ pub const fn commands<P: Pages>() -> [ngx_command_t; COUNT] {
         http(c"ratelimitly_bind", set_bind),
         http(c"ratelimitly_debug", set_debug),
         http(c"ratelimitly_warm_up", set_warm_up),
+        http(c"ratelimitly_breaker", set_breaker),
         http(c"ratelimitly_zone", set_zone),
         http(c"ratelimitly_tracker", set_tracker),
         http(c"ratelimitly_guard", set_guard),

@@ -129,7 +129,7 @@ pub(super) fn named<'a, const N: usize>(
     arguments::named(arguments, names).map_err(|error| Problem::Arguments { error, usage })
 }
 
-fn required<T>(value: Option<T>, name: &'static str, usage: &'static str) -> Result<T, Problem> {
+pub(super) fn required<T>(value: Option<T>, name: &'static str, usage: &'static str) -> Result<T, Problem> {
     arguments::required(value, name).map_err(|error| Problem::Arguments { error, usage })
 }
 
@@ -142,13 +142,13 @@ fn parse_rate(value: &[u8]) -> Result<Rate, Problem> {
     Rate::parse(value).map_err(|error| Problem::Rate { text: Excerpt::new(value), error })
 }
 
-fn milliseconds(argument: &'static str, value: &[u8]) -> Result<u32, Problem> {
+pub(super) fn milliseconds(argument: &'static str, value: &[u8]) -> Result<u32, Problem> {
     refuse_quoted(argument.as_bytes(), value)?;
     let text = Excerpt::new(value);
     duration::parse_ms(value).map_err(|error| Problem::Duration { argument, text, error })
 }
 
-fn number(argument: &'static str, value: &[u8]) -> Result<u32, Problem> {
+pub(super) fn number(argument: &'static str, value: &[u8]) -> Result<u32, Problem> {
     refuse_quoted(argument.as_bytes(), value)?;
     let text = Excerpt::new(value);
     parse_u32(value).map_err(|error| Problem::Number { argument, text, error })

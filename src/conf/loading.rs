@@ -47,6 +47,8 @@ pub struct Given {
     pub page: Option<()>,
     /// Whether there is a `ratelimitly_ready`.
     pub ready: bool,
+    /// `ratelimitly_breaker`.
+    pub breaker: Option<()>,
     /// `ratelimitly_warm_up`.
     pub warm_up: Option<()>,
     /// `ratelimitly_debug`.

@@ -195,6 +195,9 @@ pub enum Problem {
         /// What is wrong with it.
         error: NumberError,
     },
+    /// `failures=0`.
+    #[error("\"failures=0\" would never wait for a server, expected 1..4294967295, or \"off\"")]
+    NoFailures,
     /// `max_samples=0`.
     #[error("\"max_samples=0\" keeps nothing, expected 1..4294967295")]
     NoSamples,

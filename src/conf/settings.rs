@@ -1,15 +1,19 @@
-//! The http block's settings but the key: `ratelimitly_dns_srv`, `_dns_resolver`, `_policy`, `_bind`, `_debug`, `_warm_up`.
+//! The http block's settings but the key: `ratelimitly_dns_srv`, `_dns_resolver`, `_policy`, `_bind`, `_debug`, `_warm_up`,
+//! `_breaker`.
 
 use std::collections::HashSet;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroU32;
 
 use ratelimitly_config::address;
 use ratelimitly_config::dns_name;
 use ratelimitly_config::policy;
 use ratelimitly_config::resolver::{self, Server};
 use ratelimitly_config::text::Excerpt;
+use ratelimitly_core::breaker;
 
 use crate::conf::MainConf;
+use crate::conf::define::{milliseconds, named, number, required};
 use crate::conf::problem::Problem;
 use crate::nginx::conf::Conf;
 
@@ -19,7 +23,11 @@ const DNS_RESOLVER: &str = "ratelimitly_dns_resolver <address or host>[:<port>] 
 const POLICY: &str = "ratelimitly_policy standard|single_round|custom [<argument>=<value> ...]";
 const BIND: &str = "ratelimitly_bind <IPv4 or IPv6 address>";
 const DEBUG: &str = "ratelimitly_debug on|off";
+const BREAKER: &str = "ratelimitly_breaker off|failures=<n> [probe=<duration>]";
 const WARM_UP: &str = "ratelimitly_warm_up on|off";
+
+/// Time to the first probe without `probe=`, milliseconds.
+const PROBE_MS: u32 = 1000;
 
 /// `ratelimitly_dns_srv`.
 pub fn dns_srv(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
@@ -90,6 +98,20 @@ pub fn debug(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
 pub fn warm_up(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
     main.settings.warm_up = switch(cf, WARM_UP)?;
     set_once(&mut main.loading.given.warm_up, WARM_UP, ())
+}
+
+/// `ratelimitly_breaker`.
+pub fn breaker(cf: &Conf, main: &mut MainConf) -> Result<(), Problem> {
+    let arguments = some(cf, BREAKER)?;
+    if !matches!(arguments[..], [word] if word.eq_ignore_ascii_case(b"off")) {
+        let [failures, probe] = named(&arguments, ["failures", "probe"], BREAKER)?;
+        let failures = number("failures", required(failures, "failures", BREAKER)?)?;
+        main.settings.breaker = Some(breaker::Settings {
+            failures: NonZeroU32::new(failures).ok_or(Problem::NoFailures)?,
+            probe_ms: probe.map_or(Ok(PROBE_MS), |text| milliseconds("probe", text))?,
+        });
+    }
+    set_once(&mut main.loading.given.breaker, BREAKER, ())
 }
 
 fn switch(cf: &Conf, usage: &'static str) -> Result<bool, Problem> {

@@ -51,6 +51,8 @@ pub enum Cause {
     WorkerNotSetUp,
     /// The module itself failed.
     Internal,
+    /// The worker has stopped waiting for silent servers.
+    Breaker,
 }
 
 impl From<Failure> for Cause {

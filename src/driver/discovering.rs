@@ -46,18 +46,22 @@ impl Driver {
             Event::Waits(nameservers) => return self.discovering.waits(&nameservers),
             Event::Usable(membership) => {
                 let membership = self.discovering.remember(membership, None);
-                self.with_core("members", |core| {
-                    core.handle_usable(now, membership);
+                let are_new = self.with_core("members", |core| {
+                    let are_new = core.handle_usable(now, membership);
                     self.shared.found_members(core);
+                    are_new
                 });
+                self.note_new_members(are_new);
             }
             Event::Ended(Ok(found)) => {
                 let found = self.discovering.found(found);
                 self.shared.discovery(true);
-                self.with_core("members", |core| {
-                    core.handle_discovered(now, found);
+                let are_new = self.with_core("members", |core| {
+                    let are_new = core.handle_discovered(now, found);
                     self.shared.found_members(core);
+                    are_new
                 });
+                self.note_new_members(are_new);
             }
             Event::Ended(Err(error)) => {
                 self.discovering.lines.failed(&error);
@@ -66,6 +70,14 @@ impl Driver {
             }
         }
         self.settle();
+    }
+}
+
+impl Driver {
+    fn note_new_members(&self, are_new: Option<bool>) {
+        if are_new == Some(true) {
+            self.note_members_to_breaker();
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! event-loop iteration, so that admissions started in one iteration are sent by one system call. A resumed request may
 //! change the core again; the loop goes on until nothing is left.
 
+use super::breaking::Breaking;
 use super::{Driver, State, notes};
 use crate::context::{Cause, End, Waiter};
 use crate::nginx::border;
@@ -93,6 +94,7 @@ impl Driver {
         while let Some((key, deadline)) = self.with_core("a deadline", |core| core.poll_deadline()).flatten()
         {
             self.waiting.look(key, |context| context.wake_at(now, deadline));
+            self.breaking.iter().for_each(|breaking| breaking.look(key, now, deadline));
         }
     }
 
@@ -100,6 +102,7 @@ impl Driver {
     fn resume_ended(&self) -> bool {
         let mut any = false;
         while let Some(completion) = self.with_core("an end", Client::poll_completion).flatten() {
+            self.note_end_to_breaker(&completion);
             // From here on another request may get the slot, so its waiter must be out of the table.
             let Some(waiter) = self.waiting.take(completion.key) else { continue };
             any = true;
@@ -147,6 +150,7 @@ impl Driver {
         if let Some(home) = self.home.upgrade() {
             home.broke();
         }
+        self.breaking.iter().for_each(Breaking::lost);
         for index in 0..self.waiting.slots() {
             if let Some(waiter) = self.waiting.take_slot(index) {
                 waiter.finish(self.variables, &self.shared, End::Failed(Cause::Internal));

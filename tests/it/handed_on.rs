@@ -35,7 +35,7 @@ async fn kill(nginx: &mut Nginx) {
 }
 
 #[tokio::test]
-async fn a_worker_of_a_reload_asks_without_waiting_for_dns() {
+async fn b21_a_worker_of_a_reload_asks_without_waiting_for_dns() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev).await;
     dev.dns_fault(DnsFault::Silent).await;
@@ -48,7 +48,7 @@ async fn a_worker_of_a_reload_asks_without_waiting_for_dns() {
 }
 
 #[tokio::test]
-async fn a_worker_that_replaces_a_killed_one_asks_without_waiting_for_dns() {
+async fn b22_a_worker_that_replaces_a_killed_one_asks_without_waiting_for_dns() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev).await;
     nginx.expect_log("exited on signal 9");
@@ -62,7 +62,7 @@ async fn a_worker_that_replaces_a_killed_one_asks_without_waiting_for_dns() {
 }
 
 #[tokio::test]
-async fn members_that_are_over_are_used_and_looked_up_again_at_once() {
+async fn b23_members_that_are_over_are_used_and_looked_up_again_at_once() {
     // Its records live for a second.
     let dev = Dev::single().await;
     let mut nginx = site(&dev).await;
@@ -81,7 +81,7 @@ async fn members_that_are_over_are_used_and_looked_up_again_at_once() {
 }
 
 #[tokio::test]
-async fn another_name_is_another_area() {
+async fn b24_another_name_is_another_area() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev).await;
     dev.dns_fault(DnsFault::Silent).await;
@@ -103,7 +103,7 @@ async fn another_name_is_another_area() {
 
 /// docs/performance.md has the long form of it: 50 reloads and 20 killed workers.
 #[tokio::test(flavor = "multi_thread")]
-async fn reloads_and_killed_workers_under_load_cost_no_verdict() {
+async fn b25_reloads_and_killed_workers_under_load_cost_no_verdict() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev).await;
     nginx.expect_log("exited on signal 9");

@@ -3,6 +3,7 @@
 //! run side by side: no test may change what belongs to the process (environment, working folder, signal handlers).
 
 mod admission;
+mod breaker;
 mod checks;
 mod client_view;
 mod configuration;

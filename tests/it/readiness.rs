@@ -59,7 +59,7 @@ async fn await_page(nginx: &Nginx, path: &str, status: u16, words: &str) {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_warmed_up_finds_its_servers_before_any_request() {
+async fn b31_a_worker_that_is_warmed_up_finds_its_servers_before_any_request() {
     let dev = Dev::single().await;
     let nginx = warm(&dev, "on").await;
 
@@ -70,7 +70,7 @@ async fn a_worker_that_is_warmed_up_finds_its_servers_before_any_request() {
 }
 
 #[tokio::test]
-async fn without_it_nothing_is_looked_up_before_the_first_request() {
+async fn b32_without_it_nothing_is_looked_up_before_the_first_request() {
     let dev = Dev::single().await;
     let nginx = warm(&dev, "off").await;
 
@@ -81,7 +81,7 @@ async fn without_it_nothing_is_looked_up_before_the_first_request() {
 }
 
 #[tokio::test]
-async fn a_worker_tries_again_until_dns_answers() {
+async fn b33_a_worker_tries_again_until_dns_answers() {
     let dev = Dev::single().await;
     dev.dns_fault(DnsFault::ServFail).await;
     let mut nginx = warm(&dev, "on").await;
@@ -96,7 +96,7 @@ async fn a_worker_tries_again_until_dns_answers() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_told_to_leave_does_not_wait_for_dns() {
+async fn b34_a_worker_that_is_told_to_leave_does_not_wait_for_dns() {
     let dev = Dev::single().await;
     dev.dns_fault(DnsFault::Silent).await;
     let mut nginx = warm(&dev, "on").await;
@@ -111,7 +111,7 @@ async fn a_worker_that_is_told_to_leave_does_not_wait_for_dns() {
 }
 
 #[tokio::test]
-async fn without_a_master_the_process_is_warmed_up_too() {
+async fn b35_without_a_master_the_process_is_warmed_up_too() {
     let dev = Dev::single().await;
     let text = format!("master_process off;\n{WARM}");
     let mut nginx = Nginx::builder(&text).dev(&dev).set("warm", "on").start().await;
@@ -123,7 +123,7 @@ async fn without_a_master_the_process_is_warmed_up_too() {
 }
 
 #[tokio::test]
-async fn nginx_is_ready_once_each_worker_has_found_servers() {
+async fn b36_nginx_is_ready_once_each_worker_has_found_servers() {
     let dev = Dev::single().await;
     dev.dns_fault(DnsFault::ServFail).await;
     let mut nginx = ready(&dev, "worker_processes 2;").await;
@@ -138,7 +138,7 @@ async fn nginx_is_ready_once_each_worker_has_found_servers() {
 }
 
 #[tokio::test]
-async fn an_outage_of_the_limiter_does_not_make_nginx_unready() {
+async fn b37_an_outage_of_the_limiter_does_not_make_nginx_unready() {
     let dev = Dev::single().await;
     let mut nginx = ready(&dev, "").await;
     nginx.allow_log("no valid answer");
@@ -153,7 +153,7 @@ async fn an_outage_of_the_limiter_does_not_make_nginx_unready() {
 }
 
 #[tokio::test]
-async fn readiness_is_right_during_a_reload_and_after_a_killed_worker() {
+async fn b38_readiness_is_right_during_a_reload_and_after_a_killed_worker() {
     let dev = Dev::single().await;
     let mut nginx = ready(&dev, "").await;
     await_page(&nginx, "/ready", 200, "ready").await;

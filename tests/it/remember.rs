@@ -58,7 +58,7 @@ async fn refused(dev: &Dev, nginx: &Nginx, path: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_flood_of_a_refused_client_asks_nothing_more() {
+async fn b11_a_flood_of_a_refused_client_asks_nothing_more() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let questions = refused(&dev, &nginx, "/?user=a&tokens=1").await;
@@ -77,7 +77,7 @@ async fn a_flood_of_a_refused_client_asks_nothing_more() {
 }
 
 #[tokio::test]
-async fn the_log_tells_a_remembered_denial_and_what_it_is_of() {
+async fn b12_the_log_tells_a_remembered_denial_and_what_it_is_of() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     refused(&dev, &nginx, "/?user=a&tokens=1").await;
@@ -92,7 +92,7 @@ async fn the_log_tells_a_remembered_denial_and_what_it_is_of() {
 }
 
 #[tokio::test]
-async fn another_client_is_asked_about() {
+async fn b13_another_client_is_asked_about() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     refused(&dev, &nginx, "/?user=a&tokens=1").await;
@@ -103,7 +103,7 @@ async fn another_client_is_asked_about() {
 }
 
 #[tokio::test]
-async fn no_refusal_outlives_the_time_that_the_answer_told() {
+async fn b14_no_refusal_outlives_the_time_that_the_answer_told() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     refused(&dev, &nginx, "/quick?user=a").await;
@@ -117,7 +117,7 @@ async fn no_refusal_outlives_the_time_that_the_answer_told() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_remembered_no_longer_than_the_operator_says() {
+async fn b15_a_refusal_is_remembered_no_longer_than_the_operator_says() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     let questions = refused(&dev, &nginx, "/brief?user=a").await;
@@ -132,7 +132,7 @@ async fn a_refusal_is_remembered_no_longer_than_the_operator_says() {
 }
 
 #[tokio::test]
-async fn a_question_for_fewer_tokens_is_asked() {
+async fn b16_a_question_for_fewer_tokens_is_asked() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     assert_eq!(ask(&nginx, "/?user=a&tokens=1").await, 200);
@@ -147,7 +147,7 @@ async fn a_question_for_fewer_tokens_is_asked() {
 }
 
 #[tokio::test]
-async fn a_dry_run_neither_remembers_nor_looks() {
+async fn b17_a_dry_run_neither_remembers_nor_looks() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     for _ in 0..4 {
@@ -164,7 +164,7 @@ async fn a_dry_run_neither_remembers_nor_looks() {
 }
 
 #[tokio::test]
-async fn a_guards_refusal_is_not_remembered_and_a_remembered_denial_is_not_reported() {
+async fn b18_a_guards_refusal_is_not_remembered_and_a_remembered_denial_is_not_reported() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     assert_eq!(ask(&nginx, "/guarded?user=a&time=1").await, 200);
@@ -181,7 +181,7 @@ async fn a_guards_refusal_is_not_remembered_and_a_remembered_denial_is_not_repor
 }
 
 #[tokio::test]
-async fn an_outage_does_not_make_a_remembered_denial_a_failure() {
+async fn b19_an_outage_does_not_make_a_remembered_denial_a_failure() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
     refused(&dev, &nginx, "/?user=a&tokens=1").await;

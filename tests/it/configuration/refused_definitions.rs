@@ -108,13 +108,13 @@ refused! {
     r43_quotes_around_the_service_only:
         r#"ratelimitly_tracker t service="shop";"#,
         [OF_TRACKER, "the value of \"service=\" starts with a quote", "quote the whole argument (\"service=...\")"];
-    remember_deny_of_zero:
+    r99_remember_deny_of_zero:
         r#"ratelimitly_zone z "bucket=shop" rate=1r/s remember_deny=0;"#,
         [OF_ZONE, "\"remember_deny=0\" is zero", DURATION_FORM];
-    remember_deny_that_is_no_duration:
+    r99_remember_deny_that_is_no_duration:
         r#"ratelimitly_zone z "bucket=shop" rate=1r/s remember_deny=on;"#,
         [OF_ZONE, "remember_deny=on", DURATION_FORM];
-    remember_deny_twice:
+    r99_remember_deny_twice:
         r#"ratelimitly_zone z "bucket=shop" rate=1r/s remember_deny=1s remember_deny=1s;"#,
         [OF_ZONE, "remember_deny"];
     r44_tracker_that_keeps_no_sample:

@@ -89,6 +89,44 @@ refused! {
         r#"ratelimitly_debug on;
            ratelimitly_debug off;"#,
         [OF_DEBUG, "is duplicate", "accepted once: ratelimitly_debug on|off"];
+    r95_warm_up_neither_on_nor_off:
+        r#"ratelimitly_warm_up yes;"#,
+        ["\"ratelimitly_warm_up\" directive: ", "invalid value \"yes\"", "expected ratelimitly_warm_up on|off"];
+    r95_warm_up_twice:
+        r#"ratelimitly_warm_up on;
+           ratelimitly_warm_up on;"#,
+        ["\"ratelimitly_warm_up\" directive: ", "is duplicate"];
+    r96_breaker_without_failures:
+        r#"ratelimitly_breaker probe=1s;"#,
+        ["\"ratelimitly_breaker\" directive: ", "failures", "expected ratelimitly_breaker off|failures=<n> [probe=<duration>]"];
+    r96_breaker_of_no_failure:
+        r#"ratelimitly_breaker failures=0;"#,
+        ["\"ratelimitly_breaker\" directive: ", "\"failures=0\" would never wait", "expected 1..4294967295"];
+    r96_breaker_above_32_bits:
+        r#"ratelimitly_breaker failures=4294967296;"#,
+        ["\"ratelimitly_breaker\" directive: ", "\"failures=4294967296\" is above 4294967295"];
+    r96_breaker_with_a_probe_of_zero:
+        r#"ratelimitly_breaker failures=3 probe=0;"#,
+        ["\"ratelimitly_breaker\" directive: ", "\"probe=0\" is zero"];
+    r96_breaker_with_another_word:
+        r#"ratelimitly_breaker on;"#,
+        ["\"ratelimitly_breaker\" directive: ", "on", "expected ratelimitly_breaker off|failures=<n> [probe=<duration>]"];
+    r96_breaker_off_and_on:
+        r#"ratelimitly_breaker off;
+           ratelimitly_breaker failures=3;"#,
+        ["\"ratelimitly_breaker\" directive: ", "is duplicate"];
+    r97_metrics_with_an_argument:
+        r#"server { location / { ratelimitly_metrics on; } }"#,
+        ["\"ratelimitly_metrics\" directive: ", "invalid number of arguments, expected ratelimitly_metrics"];
+    r97_metrics_in_a_server:
+        r#"server { ratelimitly_metrics; }"#,
+        ["\"ratelimitly_metrics\" directive is not allowed here"];
+    r97_two_pages_in_a_location:
+        r#"server { location / { ratelimitly_metrics; ratelimitly_ready; } }"#,
+        ["\"ratelimitly_ready\" directive: ", "is duplicate"];
+    r98_ready_with_another_word:
+        r#"server { location / { ratelimitly_ready lax; } }"#,
+        ["\"ratelimitly_ready\" directive: ", "\"lax\"", "ratelimitly_ready [strict]"];
     r71_bind_to_a_host_name:
         r#"ratelimitly_bind localhost;"#,
         [OF_BIND, "\"localhost\" is not an IP address", "expected an IPv4 or IPv6 address without port and brackets"];

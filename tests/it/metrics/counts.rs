@@ -34,7 +34,7 @@ async fn site(dev: &Dev) -> Nginx {
 }
 
 #[tokio::test]
-async fn allows_and_denials_are_counted_by_outcome_and_by_zone() {
+async fn z01_allows_and_denials_are_counted_by_outcome_and_by_zone() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
 
@@ -67,7 +67,7 @@ async fn allows_and_denials_are_counted_by_outcome_and_by_zone() {
 }
 
 #[tokio::test]
-async fn a_guard_counts_its_results_and_shows_the_latency_that_it_was_told() {
+async fn z02_a_guard_counts_its_results_and_shows_the_latency_that_it_was_told() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
 
@@ -89,7 +89,7 @@ async fn a_guard_counts_its_results_and_shows_the_latency_that_it_was_told() {
 }
 
 #[tokio::test]
-async fn failures_are_counted_by_cause_under_both_policies() {
+async fn z03_failures_are_counted_by_cause_under_both_policies() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev).await;
     nginx.allow_log("no valid answer|tokens");
@@ -112,7 +112,7 @@ async fn failures_are_counted_by_cause_under_both_policies() {
 }
 
 #[tokio::test]
-async fn a_request_that_no_rule_applied_to_is_counted_once_as_a_skip() {
+async fn z04_a_request_that_no_rule_applied_to_is_counted_once_as_a_skip() {
     let dev = Dev::single().await;
     let nginx = site(&dev).await;
 
@@ -127,7 +127,7 @@ async fn a_request_that_no_rule_applied_to_is_counted_once_as_a_skip() {
 }
 
 #[tokio::test]
-async fn datagrams_discoveries_and_members_are_counted() {
+async fn z05_datagrams_discoveries_and_members_are_counted() {
     let dev = Dev::start().await;
     let nginx = site(&dev).await;
 

@@ -33,7 +33,7 @@ async fn ask(nginx: &Nginx, request: http::request::Builder) -> client::Response
 }
 
 #[tokio::test]
-async fn the_page_is_prometheus_text_that_no_cache_keeps() {
+async fn z06_the_page_is_prometheus_text_that_no_cache_keeps() {
     let dev = Dev::single().await;
     let nginx = Nginx::builder(SITE).dev(&dev).start().await;
 
@@ -48,7 +48,7 @@ async fn the_page_is_prometheus_text_that_no_cache_keeps() {
 }
 
 #[tokio::test]
-async fn head_tells_the_length_and_other_methods_are_refused() {
+async fn z07_head_tells_the_length_and_other_methods_are_refused() {
     let dev = Dev::single().await;
     let nginx = Nginx::builder(SITE).dev(&dev).start().await;
 
@@ -67,7 +67,7 @@ async fn head_tells_the_length_and_other_methods_are_refused() {
 }
 
 #[tokio::test]
-async fn a_reader_is_never_refused_and_never_counted() {
+async fn z08_a_reader_is_never_refused_and_never_counted() {
     let dev = Dev::single().await;
     let nginx = Nginx::builder(SITE).dev(&dev).start().await;
 
@@ -81,7 +81,7 @@ async fn a_reader_is_never_refused_and_never_counted() {
 }
 
 #[tokio::test]
-async fn every_series_of_a_fixed_label_is_there_from_the_first_scrape_on() {
+async fn z09_every_series_of_a_fixed_label_is_there_from_the_first_scrape_on() {
     let dev = Dev::single().await;
     let nginx = Nginx::builder(SITE).dev(&dev).start().await;
 
@@ -96,7 +96,7 @@ async fn every_series_of_a_fixed_label_is_there_from_the_first_scrape_on() {
 }
 
 #[tokio::test]
-async fn there_is_a_page_where_no_rule_is_in_effect() {
+async fn z10_there_is_a_page_where_no_rule_is_in_effect() {
     let nginx = Nginx::builder(
         "http { server { listen 127.0.0.1:{port_metrics}; location = /metrics { ratelimitly_metrics; } } }",
     );

@@ -38,7 +38,7 @@ async fn ask(nginx: &Nginx, count: usize) {
 }
 
 #[tokio::test]
-async fn a_killed_worker_loses_nothing_that_it_had_counted() {
+async fn z11_a_killed_worker_loses_nothing_that_it_had_counted() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev, "").await;
     nginx.expect_log("exited on signal 9");
@@ -58,7 +58,7 @@ async fn a_killed_worker_loses_nothing_that_it_had_counted() {
 }
 
 #[tokio::test]
-async fn a_reload_keeps_the_counters_of_the_same_definitions_and_begins_anew_with_others() {
+async fn z12_a_reload_keeps_the_counters_of_the_same_definitions_and_begins_anew_with_others() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev, "").await;
     ask(&nginx, 3).await;
@@ -76,7 +76,7 @@ async fn a_reload_keeps_the_counters_of_the_same_definitions_and_begins_anew_wit
 }
 
 #[tokio::test]
-async fn without_a_master_counters_go_on_across_reloads_too() {
+async fn z13_without_a_master_counters_go_on_across_reloads_too() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev, "master_process off;").await;
     let mut kept = http::Client::connect(nginx.port()).await.expect("nginx accepts");
@@ -98,7 +98,7 @@ async fn without_a_master_counters_go_on_across_reloads_too() {
 }
 
 #[tokio::test]
-async fn workers_add_up() {
+async fn z14_workers_add_up() {
     let dev = Dev::single().await;
     let nginx = site(&dev, "worker_processes 2;").await;
     ask(&nginx, 8).await;
@@ -109,7 +109,7 @@ async fn workers_add_up() {
 }
 
 #[tokio::test]
-async fn a_dead_worker_has_nothing_in_flight() {
+async fn z15_a_dead_worker_has_nothing_in_flight() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev, "").await;
     nginx.expect_log("exited on signal 9");
