@@ -10,7 +10,6 @@ pub use members::SharedMembers;
 
 use crate::nginx::clock;
 use crate::nginx::conf::{Conf, NoMemory};
-use crate::nginx::log::{Level, Log};
 use crate::nginx::process;
 use crate::nginx::shared::{Area, Takes, area_size};
 use ratelimitly_core::client::{Client, RECEIVED_COUNTS, SENT_COUNTS};
@@ -81,13 +80,6 @@ impl Shared {
         let size = area_size(shared.layout.words());
         let name = format!("ratelimitly_counters_{:016x}", shared.layout.digest());
         cf.share(&name, size, &shared.area, Rc::clone(&shared) as Rc<dyn Takes>)?;
-        Log::of_cycle().write(
-            Level::Info,
-            format_args!(
-                "ratelimitly: {} KiB of shared memory for the counters of {slots} workers",
-                size / 1024
-            ),
-        );
         Ok(shared)
     }
 

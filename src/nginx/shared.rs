@@ -182,12 +182,24 @@ unsafe extern "C" fn init(zone: *mut ngx_shm_zone_t, _before: *mut c_void) -> ng
         let Some((start, is_fresh)) = (unsafe { words(zone, pending.area.wanted) }) else {
             return Status::NGX_ERROR;
         };
+        if is_fresh {
+            note_size(zone);
+        }
         pending.area.start.set(start);
         pending.area.len.set(pending.area.wanted);
         pending.area.whole.set(Mapping { start: zone.shm.addr.cast(), size: zone.shm.size });
         if pending.taker.take(is_fresh) { Status::NGX_OK } else { Status::NGX_ERROR }
     })
     .0
+}
+
+/// Tells what an area takes, in the log of the configuration that is coming into effect.
+fn note_size(zone: &ngx_shm_zone_t) {
+    // SAFETY: nginx has set the zone's log to the new cycle's just before, and it lives as long as the cycle.
+    let log = unsafe { Log::from_ptr(zone.shm.log) }.unwrap_or_else(Log::of_cycle);
+    let name = String::from_utf8_lossy(bytes(&zone.shm.name));
+    let kib = zone.shm.size / 1024;
+    log.write(Level::Info, format_args!("ratelimitly: {kib} KiB of shared memory for \"{name}\""));
 }
 
 /// The zone's one allocation, and whether it was made just now.

@@ -22,6 +22,8 @@ pub(crate) struct Ledger {
     pub lines: BTreeMap<String, u64>,
     /// Lines by outcome.
     pub outcomes: BTreeMap<String, u64>,
+    /// What refused, as the lines name it, each once a line.
+    pub denied: BTreeMap<String, u64>,
     /// Lines with a verdict by protocol, as nginx names it: `https:HTTP/2.0`.
     pub decided: BTreeMap<String, u64>,
     /// Lines without a verdict that had an admission nevertheless: failures and clients that left.
@@ -217,6 +219,9 @@ impl Ledger {
     fn enter(&mut self, line: &Line<'_>, seen: Seen, text: &str) {
         *self.lines.entry(line.verdict.to_owned()).or_default() += 1;
         *self.outcomes.entry(line.outcome.to_owned()).or_default() += 1;
+        for name in line.denied_by.trim_matches(['[', ']']).split(", ").filter(|name| *name != "-") {
+            *self.denied.entry(name.to_owned()).or_default() += 1;
+        }
         let admissions = seen.requests.len();
         if let Some(fault) = line.fault() {
             self.problem(format!("{text}: {fault}"));

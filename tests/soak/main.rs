@@ -5,6 +5,7 @@
 
 mod chaos;
 mod clients;
+mod counted;
 mod ledger;
 mod places;
 mod reloads;
@@ -15,6 +16,7 @@ mod watch;
 
 use clap::Parser;
 use clients::Clients;
+use counted::Counted;
 use ratelimitly_harness::{eventually, process};
 use reloads::Reloads;
 use report::Report;
@@ -80,6 +82,7 @@ fn length(minutes: &str) -> Result<Duration, String> {
 async fn run(plan: Plan) -> Report {
     let mut random = fastrand::Rng::with_seed(plan.seed);
     let mut site = Site::start(random.u64(..), plan.keep).await;
+    let before = Counted::of(&site.nginx).await;
     let until = Instant::now() + plan.length;
 
     let chaos = tokio::spawn(chaos::run(site.dev.clone(), random.fork()));
@@ -93,12 +96,13 @@ async fn run(plan: Plan) -> Report {
     // The worker of the checks at the end has no QUIC connection to drain.
     ends.push(reload(&mut site).await);
 
+    let counted = Counted::of(&site.nginx).await.since(&before);
     let warnings = site.nginx.log_lines(r"ratelimitly: ").len();
     let events = site.events.clone();
     // The harness's own checks: same workers, nothing held, a last reload, a clean log. They keep the folder.
     let (log, finished) = site.finish().await;
     let ledger = ledger::settle(&log, &events);
-    Report { tally, ledger, samples, ends, length: plan.length, finished, warnings }
+    Report { tally, ledger, counted, samples, ends, length: plan.length, finished, warnings }
 }
 
 /// Reloads every few seconds, each with the other or the same failure policy, and looks at the processes before each.

@@ -1,5 +1,6 @@
 //! What the soak prints at its end, and which of it is a failure. Called by `main.rs`.
 
+use crate::counted::Counted;
 use crate::ledger::Ledger;
 use crate::traffic::{Counts, Tally};
 use crate::watch::{Sample, trends};
@@ -14,6 +15,8 @@ const OLD_WORKER: Duration = Duration::from_secs(5);
 pub(crate) struct Report {
     pub tally: Tally,
     pub ledger: Ledger,
+    /// What the metrics say.
+    pub counted: Counted,
     pub samples: Vec<Sample>,
     /// How long the old worker of each reload took to end.
     pub ends: Vec<Duration>,
@@ -59,7 +62,9 @@ impl Report {
     }
 
     fn problems(self) -> Vec<String> {
-        let mut problems = self.ledger.problems;
+        let mut problems = self.counted.problems(&self.ledger);
+        println!("          {} counters of the metrics that do not agree", problems.len());
+        problems.extend(self.ledger.problems);
         problems.extend(self.tally.lost.into_iter().map(|what| format!("no answer: {what}")));
         for (protocol, counts) in self.tally.protocols {
             if counts.answered == 0

@@ -42,6 +42,11 @@ const CONFIGURATION: &str = r#"
         }
         {quic}
         server {
+            listen 127.0.0.1:{port_metrics};
+            access_log off;
+            location = /metrics { ratelimitly_metrics; }
+        }
+        server {
             listen 127.0.0.1:{port_upstream};
             access_log off;
             location / { return 200 "upstream\n"; }

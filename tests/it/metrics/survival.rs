@@ -1,4 +1,4 @@
-//! Counters outlive workers and reloads.
+//! Counters outlive workers and reloads, in memory that is known from the start.
 
 use crate::metrics::Samples;
 use ratelimitly_devserver::{Fault, FaultKind};
@@ -132,3 +132,40 @@ async fn z15_a_dead_worker_has_nothing_in_flight() {
     dev.clear([FaultKind::Silent]).await;
     nginx.finish().await;
 }
+
+/// On a machine with at most 16 processors there are 16 sets of counters.
+#[tokio::test]
+async fn z16_nginx_tells_the_memory_which_is_small() {
+    let dev = Dev::single().await;
+    let many =
+        |kind, text: &str| (0..25).map(|n| text.replace("NAME", &format!("{kind}{n}"))).collect::<String>();
+    let zones = many("z", "ratelimitly_zone NAME bucket=NAME rate=1r/s; ");
+    let guards = many("g", "ratelimitly_guard NAME tracker=app threshold=1s; ");
+    let text = MANY.replace("ZONES", &zones).replace("GUARDS", &guards);
+    let nginx = Nginx::builder(&text).dev(&dev).log_level("info").start().await;
+
+    let lines = nginx.log_lines("KiB of shared memory for \"ratelimitly_");
+    let kib = |line: &String| -> u32 {
+        let before = line.split(" KiB of").next().expect("a figure");
+        before.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("a figure")
+    };
+    // `nginx -t`, which the harness runs first, tells them too.
+    assert_eq!(lines.len(), 4, "{lines:#?}");
+    assert!(lines[..2].iter().map(kib).sum::<u32>() < 256, "{lines:#?}");
+    nginx.finish().await;
+}
+
+const MANY: &str = r#"
+    http {
+        {service}
+        ZONES
+        ratelimitly_tracker app service=app ttl=5s min_sample_threshold=1;
+        GUARDS
+        server {
+            listen 127.0.0.1:{port};
+            ratelimitly zone=z0 guard=g0;
+            ratelimitly_report app;
+            location / { empty_gif; }
+        }
+    }
+"#;
