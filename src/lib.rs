@@ -45,7 +45,7 @@ static CONTEXT: ngx_http_module_t = ngx_http_module_t {
     merge_loc_conf: Some(conf::merge_location_conf),
 };
 
-/// nginx reads the table, nobody writes it.
+/// nginx reads the table and never writes it.
 static mut COMMANDS: [ngx_command_t; conf::COUNT] = conf::commands::<pages::Handlers>();
 
 /// The list of modules in this shared object, under the names that nginx looks for.

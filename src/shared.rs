@@ -1,8 +1,8 @@
 //! What the workers share: this cycle's counters in shared memory, and what a worker says of itself there.
 //!
-//! `members` keeps the servers that were found for workers that start. The one room that knows both nginx's shared memory and the layout of `ratelimitly-shared`. Made at the end of loading;
-//! called by the handlers, the context and the driver to count, and by the pages to read. Where no rule, report or page is in
-//! effect there is no area, and counting finds no word.
+//! The one room that knows both nginx's shared memory and the layout of `ratelimitly-shared`. Made at the end of loading; called
+//! by the handlers, the context and the driver to count, and by the pages to read. If no rule, report or page is in effect,
+//! there is no area, and counting does nothing. `members` keeps the servers that were found, for workers that start.
 
 mod members;
 
@@ -11,7 +11,7 @@ pub use members::SharedMembers;
 use crate::nginx::clock;
 use crate::nginx::conf::{Conf, NoMemory};
 use crate::nginx::process;
-use crate::nginx::shared::{Area, Takes, area_size};
+use crate::nginx::shared::{Area, Takes};
 use ratelimitly_core::client::{Client, RECEIVED_COUNTS, SENT_COUNTS};
 use ratelimitly_core::time::{Millis, WallMillis};
 use ratelimitly_shared::{Build, Counter, Flag, Gauge, Layout, Process, SKIP, page};
@@ -77,9 +77,8 @@ impl Shared {
     ) -> Result<Rc<Shared>, NoMemory> {
         let slots = process::processors().max(cf.workers().unwrap_or(0)).max(SLOTS_MIN);
         let shared = Shared::new(definitions, slots, unit_ms, members);
-        let size = area_size(shared.layout.words());
         let name = format!("ratelimitly_counters_{:016x}", shared.layout.digest());
-        cf.share(&name, size, &shared.area, Rc::clone(&shared) as Rc<dyn Takes>)?;
+        cf.share(&name, &shared.area, Rc::clone(&shared) as Rc<dyn Takes>)?;
         Ok(shared)
     }
 
@@ -141,7 +140,7 @@ impl Shared {
         }
     }
 
-    /// Rules stood where the request came by, and none of them applied.
+    /// The request came to rules, and no rule applied to it.
     pub fn skipped(&self) {
         self.set().outcome(SKIP);
     }

@@ -33,7 +33,7 @@ enum Value {
 enum Evaluate {
     /// Without memory.
     Short(fn(&Context) -> Option<Value>),
-    /// Into an empty buffer. `false`: there is none.
+    /// Into an empty buffer. `false`: the variable is not found.
     Long(fn(&Context, &mut Vec<u8>) -> bool),
 }
 

@@ -86,16 +86,45 @@ macro_rules! place_setter {
             _cmd: *mut ngx_command_t,
             conf: *mut c_void,
         ) -> *mut c_char {
-            // SAFETY: nginx passes the loader and, by the table's offset, this module's location configuration; the
-            // main one is another value. Nothing else refers to either during the call.
-            let (cf, location) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<LocationConf>()) };
-            answer(cf, || {
-                let main = cf.http_conf(ModuleIndex::own()).ok_or(Problem::NoHttp)?;
-                // SAFETY: as above.
-                $handler(cf, unsafe { main.cast::<MainConf>().as_mut() }, location)
-            })
+            // SAFETY: nginx passes the loader and, by the table's offset, this module's location configuration.
+            unsafe { at_place(cf, conf, $handler) }
         }
     };
+}
+
+/// Defines the `extern "C"` function of a page's directive, whose content handler another room has.
+macro_rules! page_setter {
+    ($name:ident, $handler:path, $content:ident) => {
+        unsafe extern "C" fn $name<P: Pages>(
+            cf: *mut ngx_conf_t,
+            _cmd: *mut ngx_command_t,
+            conf: *mut c_void,
+        ) -> *mut c_char {
+            let handler =
+                |cf: &_, main: &mut _, location: &mut _| $handler(cf, main, location, Some(P::$content));
+            // SAFETY: nginx passes the loader and, by the table's offset, this module's location configuration.
+            unsafe { at_place(cf, conf, handler) }
+        }
+    };
+}
+
+/// Runs the handler of a directive that stands in a server or a location.
+///
+/// # Safety
+/// `cf` must be the loader that nginx has passed, and `conf` this module's configuration of the place. Nothing else may refer
+/// to that or to the module's main configuration during the call.
+unsafe fn at_place(
+    cf: *mut ngx_conf_t,
+    conf: *mut c_void,
+    handler: impl FnOnce(&Conf, &mut MainConf, &mut LocationConf) -> Result<(), Problem>,
+) -> *mut c_char {
+    // SAFETY: the caller's promise.
+    let (cf, location) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<LocationConf>()) };
+    answer(cf, || {
+        let main = cf.http_conf(ModuleIndex::own()).ok_or(Problem::NoHttp)?;
+        // SAFETY: this module's entry begins with the `MainConf`, another value than the location's; the caller's promise.
+        handler(cf, unsafe { main.cast::<MainConf>().as_mut() }, location)
+    })
 }
 
 /// Runs a handler and tells nginx, and the error log, what came of it.
@@ -150,26 +179,6 @@ place_setter!(set_log_level, enforcement::log_level);
 place_setter!(set_rule, rules::rule);
 place_setter!(set_label, rules::label);
 place_setter!(set_report, report::report);
-
-/// Defines the `extern "C"` function of a page's directive, whose content handler another room has.
-macro_rules! page_setter {
-    ($name:ident, $handler:path, $content:ident) => {
-        unsafe extern "C" fn $name<P: Pages>(
-            cf: *mut ngx_conf_t,
-            _cmd: *mut ngx_command_t,
-            conf: *mut c_void,
-        ) -> *mut c_char {
-            // SAFETY: nginx passes the loader and, by the table's offset, this module's location configuration; the
-            // main one is another value. Nothing else refers to either during the call.
-            let (cf, location) = unsafe { (Conf::from_ptr(cf), &mut *conf.cast::<LocationConf>()) };
-            answer(cf, || {
-                let main = cf.http_conf(ModuleIndex::own()).ok_or(Problem::NoHttp)?;
-                // SAFETY: as above.
-                $handler(cf, unsafe { main.cast::<MainConf>().as_mut() }, location, Some(P::$content))
-            })
-        }
-    };
-}
 
 page_setter!(set_metrics, pages::metrics, metrics);
 page_setter!(set_ready, pages::ready, ready);

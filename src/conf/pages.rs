@@ -1,6 +1,6 @@
 //! Pages of this module's own: `ratelimitly_metrics` and `ratelimitly_ready`.
 //!
-//! A page's location counts as `ratelimitly off` without a report, whatever it inherits or holds: a probe must never be refused.
+//! A page's location counts as `ratelimitly off` without a report, even if it inherits or holds rules: no probe is refused.
 
 use crate::conf::define::unknown;
 use crate::conf::problem::Problem;

@@ -114,7 +114,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// No rule, whatever is inherited. Nothing needs its place any more.
+    /// As `ratelimitly off` has it. No message names its place.
     fn off() -> Rules {
         Rules { is_off: true, ..Rules::default() }
     }
@@ -272,7 +272,7 @@ pub fn label(cf: &Conf, main: &mut MainConf, location: &mut LocationConf) -> Res
 /// Completes `child` with what it inherits from `parent`, and notes what is in effect there.
 pub fn merge(main: &mut MainConf, parent: &LocationConf, child: &mut LocationConf) {
     if child.page.is_some() {
-        // Whoever reads the page must never be refused or waited for.
+        // A client that reads the page is never refused and never waits.
         (child.rules, child.own_report) = (Rules::off(), Some(OwnReport::Off));
     }
     let in_effect = &mut main.loading.in_effect;

@@ -96,31 +96,9 @@ impl Driver {
             breaking.probe.take();
         }
         let transition = breaking.breaker.borrow_mut().ended(clock::monotonic(), completion);
-        match transition {
-            None => {}
-            Some(Transition::Opened { failures }) => {
-                self.shared.breaker(true);
-                let admissions = Count(failures as usize, "admission");
-                Log::of_cycle().write(
-                    Level::Error,
-                    format_args!(
-                        "ratelimitly: the servers are silent, {admissions} in a row ended without an answer: this worker \
-                         waits for none any more, and requests follow ratelimitly_fail at once"
-                    ),
-                );
-            }
-            Some(Transition::Closed { lasted_ms, refused, probes }) => {
-                self.shared.breaker(false);
-                let requests = Count(refused as usize, "request");
-                let probes = Count(probes as usize, "probe");
-                Log::of_cycle().write(
-                    Level::Error,
-                    format_args!(
-                        "ratelimitly: a server answers again after {lasted_ms} ms: this worker asks again; {requests} were \
-                         not asked about meanwhile, {probes} went out"
-                    ),
-                );
-            }
+        if let Some(transition) = transition {
+            self.shared.breaker(matches!(transition, Transition::Opened { .. }));
+            log_transition(transition);
         }
     }
 
@@ -128,6 +106,33 @@ impl Driver {
     pub(super) fn note_members_to_breaker(&self) {
         if let Some(breaking) = &self.breaking {
             breaking.breaker.borrow_mut().members_changed(clock::monotonic());
+        }
+    }
+}
+
+#[cold]
+fn log_transition(transition: Transition) {
+    let log = Log::of_cycle();
+    match transition {
+        Transition::Opened { failures } => {
+            let admissions = Count(failures as usize, "consecutive admission");
+            log.write(
+                Level::Error,
+                format_args!(
+                    "ratelimitly: the servers are silent, {admissions} ended without an answer: this worker no longer waits \
+                     for them, and requests follow ratelimitly_fail at once"
+                ),
+            );
+        }
+        Transition::Closed { lasted_ms, refused, probes } => {
+            let (requests, probes) = (Count(refused as usize, "request"), Count(probes as usize, "probe"));
+            log.write(
+                Level::Error,
+                format_args!(
+                    "ratelimitly: a server answers again after {lasted_ms} ms: this worker asks again; {requests} were not \
+                     asked about meanwhile, {probes} went out"
+                ),
+            );
         }
     }
 }

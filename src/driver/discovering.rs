@@ -9,7 +9,7 @@ use crate::nginx::clock;
 use crate::nginx::log::{Level, Log};
 use crate::settings::Settings;
 use lines::Lines;
-use ratelimitly_core::client::Discovered;
+use ratelimitly_core::client::{Client, Discovered};
 use ratelimitly_core::membership::gathering::Gathered;
 use ratelimitly_core::membership::{LeftOut, Member, Membership};
 use std::cell::RefCell;
@@ -46,22 +46,12 @@ impl Driver {
             Event::Waits(nameservers) => return self.discovering.waits(&nameservers),
             Event::Usable(membership) => {
                 let membership = self.discovering.remember(membership, None);
-                let are_new = self.with_core("members", |core| {
-                    let are_new = core.handle_usable(now, membership);
-                    self.shared.found_members(core);
-                    are_new
-                });
-                self.note_new_members(are_new);
+                self.hand_in(|core| core.handle_usable(now, membership));
             }
             Event::Ended(Ok(found)) => {
                 let found = self.discovering.found(found);
                 self.shared.discovery(true);
-                let are_new = self.with_core("members", |core| {
-                    let are_new = core.handle_discovered(now, found);
-                    self.shared.found_members(core);
-                    are_new
-                });
-                self.note_new_members(are_new);
+                self.hand_in(|core| core.handle_discovered(now, found));
             }
             Event::Ended(Err(error)) => {
                 self.discovering.lines.failed(&error);
@@ -71,10 +61,14 @@ impl Driver {
         }
         self.settle();
     }
-}
 
-impl Driver {
-    fn note_new_members(&self, are_new: Option<bool>) {
+    /// Gives the core members that discovery has found, and tells the other workers and the breaker.
+    fn hand_in(&self, hand_in: impl FnOnce(&mut Client) -> bool) {
+        let are_new = self.with_core("members", |core| {
+            let are_new = hand_in(core);
+            self.shared.found_members(core);
+            are_new
+        });
         if are_new == Some(true) {
             self.note_members_to_breaker();
         }

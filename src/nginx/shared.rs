@@ -73,8 +73,8 @@ impl Area {
         unsafe { std::slice::from_raw_parts(self.start.get().as_ptr(), self.len.get()) }
     }
 
-    /// Calls `look` with the words while no other process does; with none before nginx has made the area. It must be short: other
-    /// workers wait meanwhile. If the process is killed in it, nginx's master gives the lock back.
+    /// Calls `look` with the words under the area's lock; with none before nginx has made the area. `look` must be short, for
+    /// other workers wait meanwhile. If the process is killed in it, nginx's master gives the lock back.
     pub fn locked<R>(&self, look: impl FnOnce(&[AtomicU64]) -> R) -> R {
         // A process that has mapped the area for itself is the only one.
         let is_shared = self.own.get().is_none() && self.len.get() > 0;
@@ -82,14 +82,14 @@ impl Area {
         look(self.words())
     }
 
-    /// Maps the area once more, for a process that will load the next configuration itself. Where the system refuses, the area
-    /// has no words from now on.
+    /// Maps the area once more, for a process that will load the next configuration itself. If the system refuses, the area has
+    /// no words from now on.
     pub fn keep(&self) {
         let Mapping { start, size } = self.whole.get();
         if self.own.get().is_some() || self.len.get() == 0 {
             return;
         }
-        // SAFETY: an old size of 0 leaves nginx's mapping, which is shared and still there, and maps its memory at another place.
+        // SAFETY: an old size of 0 keeps nginx's mapping, which is shared and valid, and maps its memory at another address.
         let own = unsafe { libc::mremap(start, 0, size, libc::MREMAP_MAYMOVE) };
         if own == libc::MAP_FAILED {
             self.len.set(0);
@@ -129,9 +129,8 @@ impl Drop for Area {
     }
 }
 
-/// Bytes that nginx is to be asked for so that so many words fit behind its slab header, with room for the alignment of the
-/// pages, whatever their size is.
-pub fn area_size(words: usize) -> usize {
+/// Bytes to ask nginx for, so that `words` fit behind its slab header, with room to align the pages of any size.
+fn area_size(words: usize) -> usize {
     // SAFETY: a plain word that is set before any module runs.
     let page = unsafe { ffi::ngx_pagesize };
     // One entry and one statistic for each size of small allocations: from 8 bytes to half a page.
@@ -143,17 +142,12 @@ pub fn area_size(words: usize) -> usize {
 }
 
 impl Conf {
-    /// Has nginx make `area` under `name`, with `size` bytes in all, or hand it on from the cycle before. `taker` learns of it.
+    /// Has nginx make `area` under `name`, or take it over from the cycle before. `taker` learns of it.
     ///
     /// # Errors
     /// [`NoMemory`]; nginx has logged why.
-    pub fn share(
-        &self,
-        name: &str,
-        size: usize,
-        area: &Rc<Area>,
-        taker: Rc<dyn Takes>,
-    ) -> Result<(), NoMemory> {
+    pub fn share(&self, name: &str, area: &Rc<Area>, taker: Rc<dyn Takes>) -> Result<(), NoMemory> {
+        let size = area_size(area.wanted);
         let pending = self.place_value(Pending { area: Rc::clone(area), taker })?;
         // SAFETY: the loader is live; its pool keeps the name as long as the zone. nginx gives a zone that is live as long as
         // the cycle, as `pending` is, and calls `init` with it before the cycle is in effect.
@@ -205,7 +199,7 @@ fn note_size(zone: &ngx_shm_zone_t) {
 /// The zone's one allocation, and whether it was made just now.
 ///
 /// # Safety
-/// The zone's memory must be mapped and begin with an initialized slab header, which nobody else uses meanwhile.
+/// The zone's memory must be mapped and begin with an initialized slab header, which nothing else uses meanwhile.
 unsafe fn words(zone: &ngx_shm_zone_t, len: usize) -> Option<(NonNull<AtomicU64>, bool)> {
     // SAFETY: the caller's promise. The allocation is page-aligned memory of `len` zeroed words, or that of an earlier cycle
     // under the same name and size.

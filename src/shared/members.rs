@@ -5,10 +5,10 @@
 
 use crate::nginx::clock;
 use crate::nginx::conf::{Conf, NoMemory, ResolverSettings};
-use crate::nginx::shared::{Area, Takes, area_size};
+use crate::nginx::shared::{Area, Takes};
 use ratelimitly_core::client::Client;
 use ratelimitly_core::id::ServerId;
-use ratelimitly_core::membership::{Member, Membership};
+use ratelimitly_core::membership::{self, Member, Membership};
 use ratelimitly_core::round_trip::Estimate;
 use ratelimitly_core::time::Millis;
 use ratelimitly_shared::{Digest, ENTRY_WORDS, Entry, Server};
@@ -17,6 +17,12 @@ use std::sync::Arc;
 
 /// Of the entry's layout; it is part of the area's name.
 const VERSION: u64 = 1;
+
+const _: () = assert!(
+    membership::MOST_SERVERS <= ratelimitly_shared::MOST_SERVERS
+        && membership::MOST_ENDPOINTS <= ratelimitly_shared::MOST_ENDPOINTS,
+    "each membership fits an entry"
+);
 
 /// The servers of one name, as some nameservers gave them.
 pub struct SharedMembers(Rc<Area>);
@@ -33,12 +39,12 @@ impl SharedMembers {
     /// [`NoMemory`]; nginx has logged why.
     pub fn of_conf(cf: &Conf, srv_name: &str, dns: &ResolverSettings) -> Result<SharedMembers, NoMemory> {
         let families = u64::from(dns.ipv4) | u64::from(dns.ipv6) << 1;
-        let head = Digest::new().number(VERSION).number(families).text(srv_name.as_bytes());
+        let head = Digest::default().number(VERSION).number(families).text(srv_name.as_bytes());
         let digest =
             dns.servers.iter().fold(head, |digest, server| digest.text(server.to_string().as_bytes()));
         let area = Area::new(ENTRY_WORDS);
         let name = format!("ratelimitly_members_{:016x}", digest.get());
-        cf.share(&name, area_size(ENTRY_WORDS), &area, Rc::new(Anything))?;
+        cf.share(&name, &area, Rc::new(Anything))?;
         Ok(SharedMembers(area))
     }
 

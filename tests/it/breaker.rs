@@ -4,7 +4,7 @@
 use crate::metrics::Samples;
 use ratelimitly_devserver::{Fault, FaultKind};
 use ratelimitly_harness::raw::Raw;
-use ratelimitly_harness::{Dev, Nginx, http};
+use ratelimitly_harness::{Dev, Nginx, eventually_some, http};
 use std::time::{Duration, Instant};
 
 const SITE: &str = r#"
@@ -30,7 +30,7 @@ const SITE: &str = r#"
     }
 "#;
 
-const SILENT: &str = "the servers are silent, 3 admissions in a row ended without an answer";
+const SILENT: &str = "the servers are silent, 3 consecutive admissions ended without an answer";
 const ANSWERS: &str = "a server answers again";
 
 /// A site whose servers answer no more, after it has found them.
@@ -87,14 +87,12 @@ async fn b02_service_returns_with_the_first_answer_to_a_probe() {
     let nginx = silent(&dev, "100ms").await;
     open(&nginx).await;
     dev.clear([FaultKind::Silent]).await;
-    let since = Instant::now();
 
-    while ask(&nginx, "/close").await == 503 {
-        assert!(since.elapsed() < Duration::from_secs(5), "the breaker stays open");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually_some(http::PATIENCE, "a verdict", async || (ask(&nginx, "/close").await == 200).then_some(()))
+        .await;
 
     nginx.await_log_line(ANSWERS).await;
+    assert!(sent(&nginx, "probe").await > 0.0, "a probe brought the answer");
     let samples = Samples::of(&nginx).await;
     assert_eq!(samples.get("breaker_open"), 0.0);
     assert_eq!(samples.get(r#"breaker_transitions_total{to="open"}"#), 1.0);
@@ -185,11 +183,11 @@ async fn b07_a_worker_that_leaves_does_not_wait_for_its_probe() {
     let dev = Dev::single().await;
     let mut nginx = silent(&dev, "10ms").await;
     open(&nginx).await;
-    let since = Instant::now();
-    while sent(&nginx, "probe").await == 0.0 {
-        assert!(since.elapsed() < Duration::from_secs(5), "no probe");
+    eventually_some(http::PATIENCE, "a probe", async || {
         ask(&nginx, "/").await;
-    }
+        (sent(&nginx, "probe").await > 0.0).then_some(())
+    })
+    .await;
 
     nginx.reload().await;
 

@@ -2,8 +2,7 @@
 //! begins with them instead of cold.
 
 use ratelimitly_devserver::DnsFault;
-use ratelimitly_harness::{Dev, Nginx, eventually, http};
-use rustix::process::Signal;
+use ratelimitly_harness::{Dev, Nginx, eventually, eventually_some, http};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -27,14 +26,6 @@ async fn site(dev: &Dev) -> Nginx {
     nginx
 }
 
-async fn kill(nginx: &mut Nginx) {
-    let killed = nginx.worker_pid();
-    nginx.signal(killed, Signal::KILL);
-    nginx.await_gone(&[killed]).await;
-    eventually(http::PATIENCE, "another worker", || !nginx.worker_pids().is_empty()).await;
-    nginx.expect_new_workers();
-}
-
 #[tokio::test]
 async fn b21_a_worker_of_a_reload_asks_without_waiting_for_dns() {
     let dev = Dev::single().await;
@@ -52,30 +43,31 @@ async fn b21_a_worker_of_a_reload_asks_without_waiting_for_dns() {
 async fn b22_a_worker_that_replaces_a_killed_one_asks_without_waiting_for_dns() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev).await;
-    nginx.expect_log("exited on signal 9");
     dev.dns_fault(DnsFault::Silent).await;
 
-    kill(&mut nginx).await;
+    nginx.replace_worker().await;
 
     assert_eq!(http::get(nginx.port(), "/").await.status, 200);
     dev.clear_dns().await;
     nginx.finish().await;
 }
 
+/// The development server's records live for a second. crates/core/tests/client_discovery.rs has the times.
 #[tokio::test]
-async fn b23_members_that_are_over_are_used_and_looked_up_again_at_once() {
-    // Its records live for a second.
+async fn b23_members_that_are_over_are_used_and_looked_up_again() {
     let dev = Dev::single().await;
     let mut nginx = site(&dev).await;
     let before = nginx.log_lines("members of").len();
-    tokio::time::sleep(Duration::from_millis(1100)).await;
-
     nginx.reload().await;
     dev.dns_fault(DnsFault::ServFail).await;
     nginx.allow_log("discovery failed");
 
-    assert_eq!(http::get(nginx.port(), "/").await.status, 200);
-    nginx.await_log_line("discovery failed").await;
+    eventually_some(http::PATIENCE, "a look-up that fails", async || {
+        assert_eq!(http::get(nginx.port(), "/").await.status, 200);
+        nginx.log_lines("discovery failed").pop()
+    })
+    .await;
+
     assert_eq!(nginx.log_lines("members of").len(), before, "the members are the same");
     dev.clear_dns().await;
     nginx.finish().await;
@@ -108,14 +100,13 @@ async fn b25_reloads_and_killed_workers_under_load_cost_no_verdict() {
     let rounds = std::env::var("RATELIMITLY_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(8);
     let dev = Dev::single().await;
     let mut nginx = site(&dev).await;
-    nginx.expect_log("exited on signal 9");
     dev.dns_fault(DnsFault::Delay { ms: 300 }).await;
     let (load, started) = (Load::start(nginx.port()), Instant::now());
 
     for round in 0..rounds {
         load.more().await;
         if [3, 6].contains(&(round % 7)) {
-            kill(&mut nginx).await;
+            nginx.replace_worker().await;
         } else {
             nginx.reload().await;
         }
@@ -167,7 +158,7 @@ impl Load {
                             cut.fetch_add(1, Ordering::Relaxed)
                         }
                     };
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(PAUSE).await; // the load's pace
                 }
             })
         };

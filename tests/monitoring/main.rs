@@ -7,11 +7,11 @@
 use ratelimitly_devserver::{Fault, FaultKind};
 use ratelimitly_harness::environment::repository;
 
-use ratelimitly_harness::{Dev, Nginx, free_port, http};
+use ratelimitly_harness::{Dev, Nginx, eventually_some, free_port, http};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SITE: &str = r#"
     http {
@@ -74,12 +74,12 @@ async fn main() {
     step("Prometheus has the counters of nginx");
 
     dev.fault(Fault::Silent).await;
-    let until = Instant::now() + PATIENCE;
     let pending = "ALERTS{alertname=\"RateLimitlyEveryAdmissionFails\"}";
-    while prometheus.value(pending).await.is_none() {
-        assert!(Instant::now() < until, "the alert never became pending");
+    eventually_some(PATIENCE, "the alert is pending", async || {
         ask(&nginx, 1).await;
-    }
+        prometheus.value(pending).await
+    })
+    .await;
     dev.clear([FaultKind::Silent]).await;
     step("silent servers make the alert pending");
 
@@ -150,15 +150,10 @@ impl Prometheus {
     }
 
     async fn await_value(&self, query: &str, expected: &str) {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let found = self.value(query).await;
-            if found.as_deref() == Some(expected) {
-                return;
-            }
-            assert!(Instant::now() < until, "{query} is {found:?} and not {expected}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        eventually_some(PATIENCE, format!("{query} is {expected}"), async || {
+            self.value(query).await.filter(|found| found == expected)
+        })
+        .await;
     }
 }
 

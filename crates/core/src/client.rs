@@ -4,9 +4,10 @@
 //! input the caller drains the outputs: `transmits` with `handle_sent` until none is left, `poll_deadline`,
 //! `poll_completion`, `poll_discovery`. Nothing is called back, so nothing can be re-entered.
 //!
-//! Rooms: `slots` and `tally` hold the admissions, `answer` what decided them, `outbox` what is to be sent, `discovery` the members and when to
-//! look again, `judge` takes responses in, `watch` learns how far away the servers are and which of them answer, `late` keeps ids for it, `rounds` carries an admission through its deadlines to its end, `audit` is
-//! for tests.
+//! Rooms: `slots` and `tally` hold the admissions, `answer` what decided them, `outbox` what is to be sent, `discovery` the
+//! members and when to look again. `judge` takes responses in, and `rounds` carries an admission through its deadlines to its
+//! end. `watch` learns how far away the servers are and which of them answer, and `late` keeps ids for it. `audit` is for
+//! tests.
 //!
 //! No input costs more because of what else is queued, waiting or cancelled. What a queue holds of a cancelled admission
 //! is dropped by the first reader that comes to it.

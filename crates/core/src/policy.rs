@@ -262,7 +262,7 @@ impl Policy {
         u64::from(unit_ms) * u64::from(self.schedule.units(k))
     }
 
-    /// Length of the final receive-only interval in milliseconds; 0 where there is none.
+    /// Length of the final receive-only interval in milliseconds; 0 without one.
     pub fn final_ms(&self) -> u64 {
         u64::from(self.unit_ms) * u64::from(self.final_wait_units)
     }

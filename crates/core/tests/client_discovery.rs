@@ -406,3 +406,38 @@ fn waiting_request_that_does_not_fit_is_refused_at_its_start() {
     assert!(matches!(refused, Err(StartError::Encode(_))));
     assert_eq!(sim.client.in_flight(), 0);
 }
+
+/// Another worker found the members at 1,000 ms, for 30 s.
+fn handed_on() -> Sim {
+    let mut sim = cold();
+    let membership = sim.membership();
+    sim.client.handle_handed_on(sim.now, Millis(1_000), 30_000, membership);
+    sim
+}
+
+#[test]
+fn members_of_another_worker_are_asked_at_once() {
+    let mut sim = handed_on();
+    sim.start();
+    sim.run(1);
+    assert_eq!((sim.only().server, sim.discoveries.len()), (Some(ServerId(7)), 0));
+}
+
+#[test]
+fn members_of_another_worker_that_are_over_are_asked_and_looked_up_again() {
+    let mut sim = handed_on();
+    sim.run_until(Millis(31_001));
+    sim.start();
+    sim.run(1);
+    assert_eq!((sim.only().server, sim.discoveries.len()), (Some(ServerId(7)), 1));
+}
+
+#[test]
+fn a_client_keeps_the_members_that_it_found_itself() {
+    let mut sim = cold();
+    sim.discover_only(&[8], 300);
+    let membership = sim.membership();
+    sim.client.handle_handed_on(sim.now, Millis(1_000), 30_000, membership);
+    let (known, ..) = sim.client.known().expect("members");
+    assert_eq!(known.members().iter().map(|member| member.id).collect::<Vec<_>>(), [ServerId(8)]);
+}

@@ -175,7 +175,7 @@ fn x28_there_is_always_a_server_to_wait_for() {
     ups[2].set(false);
     ask(&mut sim, 10);
     assert_eq!(silencings(&mut sim), [silent(1, AFTER), silent(2, AFTER)], "the last one is waited for");
-    // Whoever comes back first decides.
+    // The server that answers first again decides.
     ups[1].set(true);
     let done = ask(&mut sim, 5);
     assert!(done.iter().all(|done| done.completion.server == Some(ServerId(2))), "{done:?}");

@@ -241,6 +241,19 @@ impl Nginx {
         send(pid, signal).unwrap_or_else(|error| panic!("signal {signal:?} to {pid}: {error}"));
     }
 
+    /// Kills the worker (SIGKILL) and waits for the one that takes its place.
+    ///
+    /// # Panics
+    /// The master starts no other one.
+    pub async fn replace_worker(&mut self) {
+        let killed = self.worker_pid();
+        self.expect_log(r"\[alert\].*exited on signal 9");
+        self.signal(killed, Signal::KILL);
+        let is_replaced = || matches!(self.worker_pids()[..], [worker] if worker != killed);
+        eventually(NEW_WORKER, "the master starts another worker", is_replaced).await;
+        self.expect_new_workers();
+    }
+
     /// Gives a placeholder another text, effective with the next reload.
     pub fn set(&mut self, name: &str, value: impl ToString) {
         self.setup.values.set(name, value);

@@ -21,8 +21,6 @@ pub const OUTCOMES: [&str; 9] = [
 
 /// `skip` among [`OUTCOMES`].
 pub const SKIP: usize = 7;
-/// `deny_remembered` among [`OUTCOMES`].
-pub const REMEMBERED: usize = 8;
 
 /// The values of `$ratelimitly_failure`, in the order of their counters.
 pub const CAUSES: [&str; 9] = [

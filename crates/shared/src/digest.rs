@@ -1,19 +1,20 @@
-//! A digest for the name of an area: nginx hands an area on to the next configuration where name and size are the same, so
-//! the name must differ wherever the layout does. FNV-1a: nobody chooses the input to deceive, and a collision would need the
-//! same size too.
+//! FNV-1a, for the names of areas and for the checksum of an entry. nginx hands an area on to the next configuration if name
+//! and size are the same, so another layout needs another name. The input comes from the operator's configuration and from
+//! this module, so no attacker chooses it.
 
 /// FNV-1a with 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Digest(u64);
 
-impl Digest {
-    /// Of nothing.
-    #[allow(clippy::new_without_default, reason = "nobody wants one by default")]
-    pub fn new() -> Digest {
+/// Of no bytes.
+impl Default for Digest {
+    fn default() -> Digest {
         Digest(0xcbf2_9ce4_8422_2325)
     }
+}
 
-    /// Takes in some bytes and their number, so that two texts in a row differ from another division of the same bytes.
+impl Digest {
+    /// Takes in some bytes and their number, so that the texts `ab`, `c` differ from `a`, `bc`.
     pub fn text(self, bytes: &[u8]) -> Digest {
         bytes.iter().fold(self.number(bytes.len() as u64), |digest, byte| digest.byte(*byte))
     }

@@ -4,6 +4,7 @@
 //! checksum is cleared first and written last, and covers every word in use. Times are of the system's monotonic clock, which
 //! all processes share.
 
+use crate::digest::Digest;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,7 +73,7 @@ impl Entry {
         head.into_iter().chain(servers)
     }
 
-    /// The entry in the words. `None`: there is none, it is torn, or it is of no use at `now_ms`: above an hour old, or of the
+    /// The entry in the words. `None`: nothing was written, the entry is torn, or at `now_ms` it is above an hour old or of the
     /// future.
     pub fn read(words: &[AtomicU64], now_ms: u64) -> Option<Entry> {
         let (checksum, rest) = words.split_first()?;
@@ -86,12 +87,9 @@ impl Entry {
     }
 }
 
-/// FNV-1a over words, never 0.
+/// Never 0, which says that there is no entry.
 fn sum(text: &[u64]) -> u64 {
-    let sum = text.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
-        (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29)
-    });
-    sum.max(1)
+    text.iter().fold(Digest::default(), |digest, number| digest.number(*number)).get().max(1)
 }
 
 fn address(endpoint: &SocketAddr) -> [u64; OF_ENDPOINT] {

@@ -74,7 +74,7 @@ impl Layout {
     pub fn digest(&self) -> u64 {
         let Definitions { zones, guards } = &self.definitions;
         let numbers = [VERSION, self.slots as u64, zones.len() as u64, guards.len() as u64];
-        let head = numbers.into_iter().fold(Digest::new(), Digest::number);
+        let head = numbers.into_iter().fold(Digest::default(), Digest::number);
         zones.iter().chain(guards).fold(head, |digest, name| digest.text(name)).get()
     }
 

@@ -51,11 +51,9 @@ fn admissions(page: &mut Page, reading: &Reading) {
 
 fn zones(page: &mut Page, layout: &Layout, reading: &Reading) {
     page.family("zone_results_total", COUNTER, "Zones asked, by what became of them.");
+    let results = ["pass", "deny", "deny_dry_run", "deny_remembered"];
     for (number, name) in layout.definitions().zones.iter().enumerate() {
-        let results = ["pass", "deny", "deny_dry_run", "deny_remembered"];
-        for (result, count) in results.iter().zip(reading.zone(number)) {
-            page.sample("", &[("zone", &Value(name)), ("result", result)], count);
-        }
+        page.results("zone", name, &results, reading.zone(number));
     }
 }
 
@@ -63,10 +61,7 @@ fn guards(page: &mut Page, layout: &Layout, words: &[AtomicU64], reading: &Readi
     let names = || layout.definitions().guards.iter().enumerate();
     page.family("guard_results_total", COUNTER, "Guards asked, by what became of them.");
     for (number, name) in names() {
-        let results = ["pass", "deny", "deny_dry_run"];
-        for (result, count) in results.iter().zip(reading.guard(number)) {
-            page.sample("", &[("guard", &Value(name)), ("result", result)], count);
-        }
+        page.results("guard", name, &["pass", "deny", "deny_dry_run"], reading.guard(number));
     }
     page.family(
         "guard_latency_seconds",
@@ -217,6 +212,13 @@ impl Page {
 
     fn labelled(&mut self, label: &str, value: &str, count: u64) {
         self.sample("", &[(label, &value)], count);
+    }
+
+    /// The results of one zone or guard.
+    fn results(&mut self, label: &str, name: &[u8], results: &[&str], counts: &[u64]) {
+        for (result, count) in results.iter().zip(counts) {
+            self.sample("", &[(label, &Value(name)), ("result", result)], count);
+        }
     }
 
     /// A family of one sample without labels.

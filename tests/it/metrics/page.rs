@@ -1,4 +1,4 @@
-//! The page itself: its form, whatever surrounds it, and who may read it.
+//! The page itself: its form under other types and charsets, and its readers, which no rule refuses.
 
 use crate::metrics::Samples;
 use bytes::Bytes;

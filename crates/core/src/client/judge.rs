@@ -108,7 +108,7 @@ impl Client {
     }
 
     /// Whether nothing would come of an answer but that its server has answered: another one has decided already, which the
-    /// end of the batch will say. Then it need not be decrypted. It has the request's id, which nobody off the path knows. A
+    /// end of the batch will say. Then it need not be decrypted. It has the request's id, which only machines on the path know. A
     /// server that asks for another port, and one that is watched, must show that it is authentic.
     fn changes_nothing(&self, index: u32, position: usize, claimed: &Tenant) -> bool {
         let slot = &self.slots[index];

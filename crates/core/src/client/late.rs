@@ -1,7 +1,7 @@
 //! The ids of admissions that have ended, kept in full for answers that are still of interest (`watch`).
 //!
 //! A fixed table: each id has one place, which the next id that falls there takes over. Ids are this client's own random
-//! bits, so no one else can choose them to collide.
+//! bits, so no server and no attacker can choose ids that collide.
 
 use crate::id::RequestId;
 use crate::time::Millis;

@@ -300,7 +300,7 @@ impl Watch {
     fn pass_over(&mut self, passed: u64) {
         self.passed = passed;
         let oldest = passed.trailing_ones() as usize;
-        // Somebody is always waited for.
+        // If all servers are silent, the oldest one is waited for.
         self.oldest = if oldest < self.peers.len() { oldest } else { 0 };
         self.next.waits_for = if self.policy.silent_after() > 0 { self.oldest } else { 0 };
         self.set_unit();

@@ -8,7 +8,7 @@
 use fastrand::Rng;
 use ratelimitly_core::client::{AdmissionKey, Ask, Client, Counters, Discovered, Outcome, SendResult};
 use ratelimitly_core::id::{BucketId, ServerId};
-use ratelimitly_core::key::{ApiKey, KeyKind, Quotas};
+use ratelimitly_core::key::KeyKind;
 use ratelimitly_core::membership::{Member, Membership};
 use ratelimitly_core::policy::Policy;
 use ratelimitly_core::time::{Millis, WallMillis};
@@ -93,7 +93,7 @@ impl World {
         let mut random = Rng::with_seed(seed);
         let mut bytes = [0; 32];
         bytes.fill_with(|| random.u8(..));
-        let key = key();
+        let key = ratelimitly_harness::key(KeyKind::Aes);
         let mut client = Client::new(&key, setting.policy.clone(), bytes);
         let members =
             (1..=setting.servers).map(|id| Member { id: ServerId(id), endpoints: vec![address(id)] });
@@ -199,19 +199,6 @@ fn grant(resource: Resource) -> ResourceAnswer {
 /// The address of a server: its id is its port.
 fn address(id: u64) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], u16::try_from(id).expect("a handful of servers")))
-}
-
-/// An AES key with generous quotas.
-fn key() -> ApiKey {
-    let quotas = Quotas {
-        rate_buckets_max: 1 << 16,
-        latency_services_max: 1 << 10,
-        metrics_labels_max: 1 << 10,
-        latency_buffer_size_max: 1 << 7,
-        dedup_ttl_ms_max: 2000,
-        rate_window_size_ms_max: 1 << 16,
-    };
-    ApiKey::new(KeyKind::Aes, 4242, [7; 32], quotas).expect("a valid key")
 }
 
 #[cfg(test)]
